@@ -254,13 +254,15 @@ class ReadSettings(_Section):
         1000,
         ge=0,
         le=_MAX_MS,
-        description="Time from the start of one micro-batch of reading to the next.",
+        description="Time from the start of one micro-batch of reading to the next. It is 250 ms for 5 s after a "
+        "broker is back.",
     )
     progress_interval_ms: int = Field(
         2000,
         ge=100,
         le=_MAX_MS,
-        description="How often Parallax asks each replica for its offsets and open transactions.",
+        description="How often Parallax asks each replica for its offsets and open transactions. It does so every "
+        "250 ms for 5 s after a broker is back, or once the comparison waits for the answer.",
     )
 
     @field_validator("hash_key")
@@ -342,10 +344,11 @@ class CompareSettings(_Section):
     """Intervals, grace period and limits of the comparison."""
 
     trigger_ms: int = Field(
-        500,
+        200,
         ge=0,
         le=_MAX_MS,
-        description="Time from the start of one micro-batch of comparing to the next.",
+        description="Least time from the start of one micro-batch of comparing to the next, which begins as soon as "
+        "something was recorded. On an object store Parallax looks every 500 ms for that.",
     )
     max_rows_per_trigger: int = Field(
         10_000_000,
@@ -379,7 +382,7 @@ class FindingSettings(_Section):
         description="Deadline of each request of a probe.",
     )
     probe_retry_ms: int = Field(
-        1000,
+        500,
         ge=10,
         le=_MAX_MS,
         description="First wait before an unanswered probe is repeated. It doubles up to a minute.",

@@ -13,6 +13,7 @@ backlog costs time and not memory.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -24,11 +25,19 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 from parallax.compare.following import Follower, Place, admit, runs, tasks_for
 from parallax.compare.segments import Manifest, Store, offset_mark
 from parallax.compare.work import STRETCH, Options, Stretch, Work
+from parallax.source.due import LONGEST_S
+from parallax.stores import is_remote
 from parallax.views.commits import TableLog
 from parallax.views.tables import PROGRESS, VIEWS
 
 TABLES = (*VIEWS, PROGRESS)
 
+
+_LOCAL_S, _REMOTE_S = 0.05, 0.5
+"""Seconds between looks for new commits, on a disk and on an object store. There a look costs money."""
+
+_TOGETHER_S = 0.05
+"""For how many seconds the first commit waits for others. Those of all tables come at about the same time."""
 
 QUERY = "compare"
 """The query's name, and that of its checkpoint."""
@@ -87,6 +96,8 @@ class ComparisonReader(DataSourceStreamReader):
     def __init__(self, options: Options) -> None:
         self._options = options
         self._followers: dict[str, Follower] | None = None
+        self._begun_at = -math.inf
+        self._look_every_s = _REMOTE_S if is_remote(options.storage) else _LOCAL_S
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """The Spark offset where the comparison begins: before the first commit of each table.
@@ -102,6 +113,8 @@ class ComparisonReader(DataSourceStreamReader):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """The Spark offset where the next micro-batch ends; ``start`` itself if nothing was appended to the tables.
 
+        It waits until something is, for a second at most, and ``compare.trigger_ms`` after the last micro-batch began.
+
         Args:
             start: the Spark offset where the last micro-batch ended: by table name, `Place.to_json`.
             limit: the most rows that the micro-batch takes, if it is Spark's ``ReadMaxRows``. Otherwise it takes at
@@ -114,6 +127,24 @@ class ComparisonReader(DataSourceStreamReader):
         places = _places(start)
         for name, follower in self._follow().items():
             follower.forget(places[name])
+        until = time.monotonic() + LONGEST_S
+        if not self._sleep(self._begun_at + self._options.compare.trigger_ms / 1000, until):
+            return start
+        while self._newest(places, limit) == start:
+            if not self._sleep(time.monotonic() + self._look_every_s, until):
+                return start
+        self._sleep(time.monotonic() + _TOGETHER_S, until)
+        self._begun_at = time.monotonic()
+        return self._newest(places, limit)
+
+    @staticmethod
+    def _sleep(to: float, until: float) -> bool:
+        """Sleep up to a moment, in monotonic seconds; False if that is not before ``until``, where it ends."""
+        now = time.monotonic()
+        time.sleep(max(0.0, min(to, until) - now))
+        return to < until
+
+    def _newest(self, places: Mapping[str, Place], limit: ReadLimit) -> dict[str, Any]:
         new = [follower.appended(places[name]) for name, follower in self._follow().items()]
         most = self._options.compare.max_rows_per_trigger
         taken = admit(new, limit.max_rows if isinstance(limit, ReadMaxRows) else most)

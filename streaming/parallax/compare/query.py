@@ -57,7 +57,7 @@ def comparison_query(settings: Settings, on_batch: OnBatch | None = None) -> Que
             compared(spark, settings, location)
             .writeStream.queryName(QUERY)
             .option("checkpointLocation", location)
-            .trigger(processingTime=f"{settings.compare.trigger_ms} milliseconds")
+            .trigger(processingTime="0 seconds")  # The source waits until something is recorded.
             .foreachBatch(sink)
             .start()
         )

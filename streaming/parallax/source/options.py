@@ -47,6 +47,8 @@ class SourceOptions:
             left out of the plan, and takes part again once it has answered.
         retry_ms: first pause, in ms, before a broker that failed is asked again; it doubles up to ``retry_max_ms``.
         retry_max_ms: longest pause, in ms.
+        trigger_ms: time, in ms, from the start of one micro-batch to the next, if the source itself waits for it
+            (`parallax.source.due`); None if only Spark's trigger decides.
     """
 
     kafka: Mapping[str, str]
@@ -58,6 +60,7 @@ class SourceOptions:
     patience_ms: int = 500
     retry_ms: int = 500
     retry_max_ms: int = 5000
+    trigger_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,7 @@ _COMMON = {
     "planning.patience.ms",
     "retry.backoff.ms",
     "retry.backoff.max.ms",
+    "trigger.ms",
 }
 _REPLICA = _COMMON | {
     "isolation.level",
@@ -226,6 +230,7 @@ def _split(options: Mapping[str, str], known: set[str]) -> tuple[dict[str, str],
         "patience_ms": _integer(own, "planning.patience.ms", 500, 1),
         "retry_ms": _integer(own, "retry.backoff.ms", 500, 1),
         "retry_max_ms": _integer(own, "retry.backoff.max.ms", 1000, 1),
+        "trigger_ms": _integer(own, "trigger.ms", None, 0),
     }
 
 

@@ -124,6 +124,17 @@ class Planner:
         """The error of each broker that does not answer, in one line, by broker id."""
         return {broker: str(failure.error) for broker, failure in self._brokers.failures().items()}
 
+    def is_back(self, patience_s: float) -> bool:
+        """Wait until a broker that had failed has answered since the last plan.
+
+        Args:
+            patience_s: how many seconds this call waits, at most.
+
+        Returns:
+            Whether one has.
+        """
+        return self._brokers.is_back(patience_s)
+
     def plan(self, previous: Mapping[Reader, Range], *, limited: bool = True) -> dict[Reader, Range] | None:
         """Decide which offsets each reader reads in the next micro-batch.
 

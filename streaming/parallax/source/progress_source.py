@@ -22,6 +22,7 @@ from parallax.model import UNKNOWN, MissingRight, ReadEvent, TopicPartition
 from parallax.replica.errors import DeadlineExceeded, ReplicaError, Unauthorized
 from parallax.replica.places import Marks, Places
 from parallax.replica.types import PartitionMetadata, ProducerState, TopicMetadata, Watermarks
+from parallax.source.due import Due
 from parallax.source.feedback import AwaitedFile
 from parallax.source.options import ProgressOptions, SourceOptions, progress_options
 from parallax.source.repeats import Repeats
@@ -31,6 +32,8 @@ from parallax.source.ticks import NONE_OPEN, OFFSETS, SOME_OPEN, Layout, Row, Ti
 DESCRIBE_EVERY_S = 10.0
 _PATIENCE_S = 0.0002
 """How many seconds longer a broker is waited for, for each of its partitions. Then it counts as unreachable."""
+_AWAITED_EVERY_S = 0.1
+"""How often the source looks whether the comparison awaits a report."""
 _TICK_MS = 10_000
 """How long a tick takes at most, roughly."""
 
@@ -142,6 +145,8 @@ class ProgressStreamReader(DataSourceStreamReader):
         self._repeats = Repeats()
         self._awaited = AwaitedFile(options.awaited)
         self._planned: tuple[dict[str, Any], list[Any]] | None = None
+        self._due = Due(None if options.trigger_ms is None else options.trigger_ms / 1000)
+        self._known_awaited: frozenset[TopicPartition] = frozenset()
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """The Spark offset where a new query begins: tick 0, which has no rows."""
@@ -149,6 +154,9 @@ class ProgressStreamReader(DataSourceStreamReader):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Ask all brokers; returns the Spark offset of the new tick, or ``start`` if no row is worth recording.
+
+        With the option ``trigger.ms`` it first waits until that is due. A broker that is back ends the wait, or a
+        partition of which the comparison begins to await a report.
 
         Args:
             start: the Spark offset of the last tick.
@@ -158,6 +166,8 @@ class ProgressStreamReader(DataSourceStreamReader):
             ReplicaError: no broker has answered yet since the query started.
         """
         del limit
+        if not self._due.wait(self._is_new):
+            return start
         tick = self._ask(start)
         rows = tick.rows() if self._options.awaited is None else self._repeats.without(tick, self._awaited.read())
         if not rows:
@@ -188,6 +198,17 @@ class ProgressStreamReader(DataSourceStreamReader):
         if self._watch is None:
             self._watch = ProgressWatch(self._options, clock=self._steady(offset))
         return self._watch.tick()
+
+    def _is_new(self, patience_s: float) -> bool:
+        awaited = self._awaited.read()
+        one_more, self._known_awaited = not awaited <= self._known_awaited, awaited
+        # One report is seldom enough: what holds a replica back has to be so for a while.
+        if one_more and self._due.hurry():
+            return True
+        if self._watch is None or not self._watch.is_back(min(patience_s, _AWAITED_EVERY_S)):
+            return False
+        self._due.hurry()
+        return True
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the rows in a tick's input partition as one record batch; the Spark task calls it."""
@@ -275,6 +296,17 @@ class ProgressWatch:
         for broker, observed in said.items():
             _take_in(tick, broker, observed, silent[broker])
         return tick
+
+    def is_back(self, patience_s: float) -> bool:
+        """Wait until a broker that had failed has answered since the last tick.
+
+        Args:
+            patience_s: how many seconds this call waits, at most.
+
+        Returns:
+            Whether one has.
+        """
+        return self._brokers.is_back(patience_s)
 
     def _follow(self, topics: Mapping[str, TopicMetadata]) -> Layout:
         """The layout of the cluster as it is now; the same one for as long as nothing has changed."""

@@ -19,6 +19,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from parallax.replica.errors import Unreachable
+from parallax.source.due import Due
 from parallax.source.offsets import Range, Reader, from_json, to_json
 from parallax.source.options import ReplicaOptions, replica_options
 from parallax.source.planning import Piece, broker_tasks, clip, known_epochs, tasks
@@ -152,6 +153,7 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._planner: Any = None
         self._until: dict[Reader, int] | None = None
+        self._due = Due(None if options.trigger_ms is None else options.trigger_ms / 1000)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """The Spark offset where a new query begins. It names no reader: each joins when its broker first answers."""
@@ -165,6 +167,8 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Plan the next micro-batch: the Spark offset at its end, or ``start`` if no reader has anything to do.
 
+        With the option ``trigger.ms`` it first waits until that is due. A broker that is back ends the wait.
+
         Args:
             start: the Spark offset at the end of the last micro-batch.
             limit: whether ``maxBytesPerTrigger`` limits the micro-batch: not if it is ``ReadAllAvailable``.
@@ -172,6 +176,8 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             ReplicaError: only for the first plan of a new stream: no broker answers, or a named topic cannot be read.
         """
+        if not self._due.wait(self._is_back):
+            return start
         ranges = self._plan().plan(from_json(start), limited=not isinstance(limit, ReadAllAvailable))
         if ranges is not None and self._until is not None:
             ranges = _stop_at(ranges, self._until)
@@ -208,6 +214,11 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Read the offsets in one Spark task's input partition; yields record batches."""
         return _read(self._options, partition)
+
+    def _is_back(self, patience_s: float) -> bool:
+        if is_back := bool(self._plan().is_back(patience_s)):
+            self._due.hurry()  # Its replicas follow one after the other, and what they missed.
+        return is_back
 
     def stop(self) -> None:
         """End the threads that ask the brokers."""

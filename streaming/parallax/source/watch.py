@@ -1,8 +1,9 @@
 """Asks each broker in a thread of its own, so that a slow broker delays no other.
 
 A planning call gives each broker a question and waits a short while. A broker that has not answered by then is still
-being asked in its own thread, and the next planning call uses its answer. If a broker fails, its *circuit* opens: it is
-not asked during a pause, which doubles each time. Nobody waits for the broker until it has answered again.
+being asked in its own thread, and the next planning call uses its answer. If a broker fails, its *circuit* opens: its
+thread asks it again after a pause, which doubles each time. Nobody waits for the broker until it has answered again.
+Then those who wait for its return are woken (`Brokers.is_back`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ Answer = TypeVar("Answer")
 
 _DRAW = SystemRandom()
 
+_WANTED_S = 10.0
+"""For how many seconds after a question a broker that has failed is asked again."""
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -39,7 +43,8 @@ class Failure:
 class BrokerWatch(Generic[Question, Answer]):
     """Asks one broker in a thread of its own.
 
-    After a failure its *circuit* is open: the broker is not asked for a while.
+    After a failure its *circuit* is open: the thread asks the last question again after a pause, for as long as
+    somebody wants to know. The answer closes the circuit and is dropped: the next question gets a newer one.
 
     Args:
         broker: the broker's id, for the name of the thread.
@@ -47,6 +52,9 @@ class BrokerWatch(Generic[Question, Answer]):
         retry_s: first pause after a failure, in seconds.
         retry_max_s: longest pause, in seconds.
         answered: a condition that is notified whenever an answer or a failure has come.
+
+    Attributes:
+        returns: how many times the broker has answered after a failure.
     """
 
     def __init__(
@@ -58,6 +66,7 @@ class BrokerWatch(Generic[Question, Answer]):
         answered: threading.Condition,
     ) -> None:
         self.failure: Failure | None = None
+        self.returns = 0
         self._ask = ask
         self._retry_s, self._retry_max_s = retry_s, retry_max_s
         self._answered = answered
@@ -67,6 +76,8 @@ class BrokerWatch(Generic[Question, Answer]):
         self._waited_in_vain = False
         self._failures = 0
         self._retry_at = 0.0
+        self._last: Question | None = None
+        self._wanted_at = 0.0
         self._closed = False
         self._wake = threading.Condition()
         threading.Thread(target=self._run, name=f"broker-{broker}", daemon=True).start()
@@ -82,12 +93,13 @@ class BrokerWatch(Generic[Question, Answer]):
     def submit(self, question: Question) -> None:
         """Let the broker's thread ask a question, and do not wait for the answer (`take`).
 
-        Does nothing if the broker is still being asked, or if its last question failed and the pause is not over.
+        If the broker is still being asked, nothing is done. If its last question failed, the thread asks again by
+        itself once the pause is over.
         """
         with self._wake:
-            if self._asking or time.monotonic() < self._retry_at:
-                return
-            self._question, self._asking = question, True
+            self._last, self._wanted_at = question, time.monotonic()
+            if not self._asking and self.failure is None:
+                self._question, self._asking = question, True
             self._wake.notify()
 
     def gave_up(self) -> None:
@@ -112,12 +124,21 @@ class BrokerWatch(Generic[Question, Answer]):
         while True:
             with self._wake:
                 while self._question is None and not self._closed:
-                    self._wake.wait()
+                    self._wake.wait(self._retry())
                 if self._closed:
                     return
                 question, self._question = self._question, None
             assert question is not None  # noqa: S101 - held by the loop above
             self._ask_once(question)
+
+    def _retry(self) -> float | None:
+        """Ask the last question again if its pause is over; else return for how long to wait, None for a question."""
+        now = time.monotonic()
+        if self.failure is None or now - self._wanted_at > _WANTED_S:
+            return None
+        if now >= self._retry_at:
+            self._question, self._asking = self._last, True
+        return max(0.0, self._retry_at - now)
 
     def _ask_once(self, question: Question) -> None:
         answer: Answer | None = None
@@ -132,7 +153,9 @@ class BrokerWatch(Generic[Question, Answer]):
             if answer is None:
                 self._failed(error or ReplicaError("it was not asked"))
             else:
-                self._answer, self.failure, self._failures, self._retry_at = answer, None, 0, 0.0
+                self.returns += self.failure is not None
+                self._answer = answer if self.failure is None else None
+                self.failure, self._failures, self._retry_at = None, 0, 0.0
                 self._waited_in_vain = False
             self._asking = False
         with self._answered:
@@ -160,6 +183,7 @@ class Brokers(Generic[Question, Answer]):
         self._pauses = retry_s, retry_max_s
         self._answered = threading.Condition()
         self._watches: dict[int, BrokerWatch[Question, Answer]] = {}
+        self._returns = 0
 
     def ask(self, questions: Mapping[int, Question], patience_s: float) -> dict[int, Answer]:
         """Ask several brokers, and wait for those that answered the last call in time.
@@ -171,6 +195,7 @@ class Brokers(Generic[Question, Answer]):
         Returns:
             The answers that have come, by broker id. The answer of a slow broker may belong to an earlier question.
         """
+        self._returns = self._returned()
         for broker, question in questions.items():
             self._watch(broker).submit(question)
         watches = {broker: self._watches[broker] for broker in questions}
@@ -185,6 +210,21 @@ class Brokers(Generic[Question, Answer]):
             watch.gave_up()
         taken = {broker: watch.take() for broker, watch in watches.items()}
         return {broker: answer for broker, answer in taken.items() if answer is not None}
+
+    def is_back(self, patience_s: float) -> bool:
+        """Wait until a broker that had failed has answered since the last call of `ask`.
+
+        Args:
+            patience_s: how many seconds this call waits, at most.
+
+        Returns:
+            Whether one has.
+        """
+        with self._answered:
+            return self._answered.wait_for(lambda: self._returned() != self._returns, patience_s)
+
+    def _returned(self) -> int:
+        return sum(watch.returns for watch in self._watches.values())
 
     def failures(self) -> dict[int, Failure]:
         """Why each broker whose circuit is open does not answer, by broker id."""

@@ -169,6 +169,7 @@ def _view_query(settings: Settings, group: Group, key: str, on_positions: OnPosi
         "feedback.path": feedback_path,
         "fetch": read.fetch,
         "paused.path": paused_path(storage),
+        "trigger.ms": str(read.trigger_ms),
         STORAGE: storage,
         **limits(read, group),
     }
@@ -182,7 +183,7 @@ def _view_query(settings: Settings, group: Group, key: str, on_positions: OnPosi
         create_tables(storage, name_of(key))
         sink.prepare()
         rows = spark.readStream.format(RecordingSource.name()).options(**options).load()
-        return _start(rows, sink, checkpoint, group.name, read.trigger_ms)
+        return _start(rows, sink, checkpoint, group.name)
 
     return QuerySpec(group.name, start, checkpoint, lambda: sink.rows)
 
@@ -210,18 +211,21 @@ def _progress_query(settings: Settings, on_progress: OnProgress | None) -> Query
 
     def start(spark: Any) -> Any:
         create_tables(storage)
-        options = source_options(settings) | {"awaited.path": awaited_path(storage)}
+        options = source_options(settings) | {
+            "awaited.path": awaited_path(storage),
+            "trigger.ms": str(settings.read.progress_interval_ms),
+        }
         rows = spark.readStream.format("kafka-progress").options(**options).load()
-        return _start(rows, sink, checkpoint, "progress", settings.read.progress_interval_ms)
+        return _start(rows, sink, checkpoint, "progress")
 
     return QuerySpec("progress", start, checkpoint)
 
 
-def _start(rows: Any, sink: Callable[[Any, int], None], checkpoint: Checkpoint, name: str, trigger_ms: int) -> Any:
+def _start(rows: Any, sink: Callable[[Any, int], None], checkpoint: Checkpoint, name: str) -> Any:
     return (
         rows.writeStream.queryName(name)
         .option("checkpointLocation", checkpoint.location())
-        .trigger(processingTime=f"{trigger_ms} milliseconds")
+        .trigger(processingTime="0 seconds")  # The source waits until its next look is due.
         .foreachBatch(sink)
         .start()
     )

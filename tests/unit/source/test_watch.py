@@ -66,7 +66,7 @@ def test_a_late_answer_comes_with_the_next_question(asked: Asked) -> None:
     assert brokers.ask({2: "early"}, patience_s=0.05) == {}
     asked.hang.pop(2).set()
     until(lambda: not brokers._watches[2]._asking)
-    brokers._watches[2]._retry_at = time.monotonic() + 1000
+    asked.hang[2] = threading.Event()
     assert brokers.ask({2: "late"}, patience_s=0.05) == {2: "2 early"}
     brokers.close()
 
@@ -89,6 +89,28 @@ def test_a_broker_that_is_back_is_asked_again_and_its_circuit_closes(asked: Aske
     asked.fail.clear()
     until(lambda: bool(brokers.ask({2: "b"}, patience_s=20)))
     assert brokers.failures() == {}
+    brokers.close()
+
+
+def test_who_waits_for_a_broker_is_woken_when_it_is_back_and_gets_a_new_answer(asked: Asked) -> None:
+    asked.fail.add(2)
+    brokers: Brokers[str, str] = Brokers(asked, 0.01, 0.01)
+    brokers.ask({2: "a"}, patience_s=20)
+    assert not brokers.is_back(0.05)
+    asked.fail.clear()
+    assert brokers.is_back(20)
+    assert brokers.ask({2: "b"}, patience_s=20) == {2: "2 b"}
+    assert not brokers.is_back(0.01)
+    brokers.close()
+
+
+def test_a_broker_that_nobody_asks_for_any_more_is_not_retried(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parallax.source.watch._WANTED_S", 0.0)
+    asked.fail.add(2)
+    brokers: Brokers[str, str] = Brokers(asked, 0.01, 0.01)
+    brokers.ask({2: "a"}, patience_s=20)
+    assert not brokers.is_back(0.1)
+    assert asked.calls == [2]
     brokers.close()
 
 
