@@ -30,6 +30,7 @@ from parallax.findings.happenings import FindingsStatus
 from parallax.guard.absences import Absences
 from parallax.guard.run import GuardStatus
 from parallax.model import IsolationLevel, MissingRight, ReadEvent, TopicPartition
+from parallax.shell import ANYWHERE, Shell
 from parallax.views.pause import Paused
 from parallax.views.sharing import Saved
 from parallax.views.tables import TableSize
@@ -102,10 +103,17 @@ class MonitorState:
     Args:
         clock: returns seconds since 1970 UTC; a test gives its own.
         brokers: the brokers that are read (``topics.brokers``); None for all.
+        shell: how commands name the cluster and the job.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.time, brokers: Collection[int] | None = None) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.time,
+        brokers: Collection[int] | None = None,
+        shell: Shell = ANYWHERE,
+    ) -> None:
         self._clock = clock
+        self._shell = shell
         self._read = None if brokers is None else frozenset(brokers)
         self._started_at = clock()
         self._lock = threading.Lock()
@@ -467,6 +475,7 @@ class MonitorState:
                 all_compared_at=now if self._is_all_compared else self._all_compared_at,
                 absences=self._absences,
                 audits_at=self._audits_at,
+                shell=self._shell,
                 guard=self._guard,
                 paused=self._paused,
                 mismatches=self._mismatches,

@@ -41,6 +41,8 @@ class Unclear(StrEnum):
     """
     REASSIGNED = "reassigned"
     """The replica was taken off its broker and given back while the broker answered. Its log is copied again."""
+    SLOW = "slow"
+    """A repair copied the replica, and the copy took longer than half of ``delete.retention.ms``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class Late:
         False if somebody ordered the copy, as in a reassignment. False, too, for topics whose ``delete.retention.ms``
         is too short to be watched, since their replicas count as late after each restart.
         """
-        return self.absence.unclear not in (Unclear.REASSIGNED, Unclear.NO_TIME)
+        return self.absence.unclear not in (Unclear.REASSIGNED, Unclear.NO_TIME, Unclear.SLOW)
 
 
 @dataclass(frozen=True, slots=True)

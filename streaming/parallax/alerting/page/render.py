@@ -258,7 +258,7 @@ class Renderer:
             if snapshot.guard
             else "",
             absences=summed(snapshot.absences, snapshot.taken_at),
-            late=late_in_words(snapshot.absences.late, snapshot.audits_at, snapshot.taken_at),
+            late=late_in_words(snapshot.absences.late, snapshot.audits_at, snapshot.taken_at, snapshot.shell),
             unwatched=unwatched_in_words(snapshot.absences.unwatched, is_audited=snapshot.audits_at is not None),
             paused=paused_in_words(snapshot.paused),
             brokers=topics.brokers,
@@ -321,7 +321,7 @@ class Renderer:
             audit=audit.in_words if (audit := last_audits(snapshot).get(place)) else "",
             absence_in_words=lambda absence: in_words(absence, snapshot.taken_at),
             late_in_short=late_in_short,
-            audit_of_late=audit_in_words([place], snapshot.audits_at, snapshot.taken_at),
+            audit_of_late=audit_in_words([place], snapshot.audits_at, snapshot.taken_at, snapshot.shell),
             over_time=over_time,
             timeline_error=timeline_error,
         )
