@@ -339,7 +339,7 @@ _OPEN_NO_MORE = (
 """A freeze ends with its transaction, whatever is left of that."""
 _REPAIRED = "Repaired: {repaired} While broker {broker} held the transaction open, {misled}"
 _REPLACED = "Repaired: {repaired} What broker {broker} had shown was gone from its log: {misled}"
-_BY_A_REPAIR = (Resolution.UNPROVEN, Resolution.COMPACTED, Resolution.INCOMPARABLE, Resolution.DELETED)
+BY_A_REPAIR = (Resolution.UNPROVEN, Resolution.COMPACTED, Resolution.INCOMPARABLE, Resolution.DELETED)
 """Ends that do not show by themselves that the replica is right. A repair on record says why nothing is left."""
 
 
@@ -406,7 +406,7 @@ def _how(claim: Claim, decision: Decision, answers: Answers, repaired: str) -> s
         text = _RESOLVED_WITHOUT_DIRECTION
     elif repaired and decision.resolution is Resolution.HEALED:
         text = "Repaired: {repaired}"
-    elif repaired and claim.broker != NOBODY and decision.resolution in _BY_A_REPAIR:
+    elif repaired and claim.broker != NOBODY and decision.resolution in BY_A_REPAIR:
         text = _REPLACED
     misled = _HELD_BACK if was_open else _MISLED
     return text.format(reason=_past(decision, answers), broker=claim.broker, misled=misled, repaired=repaired)

@@ -564,7 +564,7 @@ class TestEachFinding:
         end = replace(FINDING, status=FindingStatus.RESOLVED, sequence=9, summary="Broker 2 stood still. Healed.")
         state.update_findings(FindingsStatus(ended=(end,)))
         labels, value = self.said(state)
-        assert labels["headline"] == "Replicas of orders-0 differed (read_committed_frozen), and that is over"
+        assert labels["headline"] == "Broker 2 held an ended transaction of orders-0 open; that is over"
         assert (labels["summary"], labels["turn"], value) == ("Broker 2 stood still. Healed.", "", 9)
 
     def test_where_nobody_knows_how_it_ended_its_last_word_is_what_it_was(self, state: MonitorState) -> None:

@@ -116,7 +116,7 @@ def test_slack_is_told_in_text_that_it_cannot_misread() -> None:
     assert "`parallax findings explain a -c CONFIG`" in firing
     over = as_posted(message(over=(finding("a"),)), SLACK)["text"]
     assert over.splitlines() == [
-        "*RESOLVED* Replicas of orders-0 differed (deleted_record_resurrected), and that is over (cluster lab)",
+        "*RESOLVED* Broker 2 still showed a deleted record of orders-0; that is over (cluster lab)",
         "• Broker 2 showed it. Healed: gone.",
         "   What it was: `parallax findings explain a -c CONFIG`",
     ]
