@@ -50,9 +50,9 @@ slack_configs:
 - api_url_file: /etc/alertmanager/slack-url # FILL IN: a file that holds the address of an incoming webhook of Slack
   send_resolved: true
   color: '{{ template "parallax.color" . }}'
-  title: '{{ template "parallax.title" . }}'
-  fallback: '{{ template "parallax.title" . }}' # what a phone's notification shows
-  text: '{{ template "parallax.text" . }}'
+  title: '{{ template "parallax.slack.title" . }}'
+  fallback: '{{ template "parallax.slack.title" . }}' # what a phone's notification shows
+  text: '{{ template "parallax.slack.text" . }}'
 """
 _PAGERDUTY = """\
 pagerduty_configs:

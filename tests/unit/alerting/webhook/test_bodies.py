@@ -136,10 +136,10 @@ def test_commands_for_slack_can_be_pasted_whatever_the_path_of_the_settings_hold
     assert "`" not in text("/etc/a```b.yaml")
 
 
-def test_what_people_write_begins_no_code_in_slack() -> None:
-    known = acknowledged(finding("a"), "see `/etc` & <b>", "ann", finding("a").decided_at)
+def test_what_people_write_formats_nothing_in_slack() -> None:
+    known = acknowledged(finding("a"), "*see* `/etc` & <b>", "ann", finding("a").decided_at)
     said = as_posted(message(known), SLACK)["text"]
-    assert "see \u02cb/etc\u02cb &amp; &lt;b&gt;" in said
+    assert "\u2217see\u2217 \u02cb/etc\u02cb &amp; &lt;b&gt;" in said
 
 
 def test_pagerduty_opens_one_incident_and_resolves_the_same() -> None:
