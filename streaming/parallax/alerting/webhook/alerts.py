@@ -22,7 +22,7 @@ from parallax.alerting.listing import (
 from parallax.alerting.places import Places
 from parallax.findings.acknowledgement import acknowledgement_of
 from parallax.findings.explain import runbook_of
-from parallax.findings.finding import Finding
+from parallax.findings.finding import Finding, shown_offset
 from parallax.findings.in_brief import was_in_words
 from parallax.findings.repair import show_record
 from parallax.model import Severity, TopicPartition, broker_label
@@ -187,7 +187,7 @@ def of_finding(finding: Finding, known: Alert | None, group: TopicPartition, pla
         "description": finding.summary,
         "kind": str(finding.kind),
         "broker_id": broker,
-        "record_offset": str(finding.record_offset),
+        "record_offset": str(shown_offset(finding)),
         "command": places.explain(finding.finding_id),
         "record_command": show_record(finding, places.shell),
         "page_url": places.page_of_finding(finding.finding_id),
