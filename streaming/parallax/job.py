@@ -237,7 +237,7 @@ class Job:
                 self.state.standstills,
                 self.state.update_hanging,
                 partial(record, storage),
-                self._settings.kafka,
+                self._shell,
                 self._settings.alerting.runbook_url,
             )
             self._hanging.start()

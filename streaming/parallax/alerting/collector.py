@@ -855,6 +855,13 @@ def _job(snapshot: Snapshot) -> Iterator[Metric]:
         [([snapshot.storage_id], 1)] if snapshot.storage_id is not None else [],
     )
     yield _gauge(
+        "job_info",
+        "The label options is what commands of Parallax need to name this job: its settings file, as it was given. "
+        "Always 1.",
+        ("options",),
+        [([snapshot.shell.options], 1)] if snapshot.shell.is_known else [],
+    )
+    yield _gauge(
         "partitions_readable",
         "Watched partitions that can be compared now: two of their replicas, or the only one, can be read. At 0, as "
         "while all reading is paused, nobody watches anything.",

@@ -52,7 +52,7 @@ class Met:
         what = "were held back" if kind in OPEN_KINDS else "could be misled"
         return (
             f"{who} led meanwhile, first seen {since} and no longer so {until}: consumers of the leader {what}. "
-            f"Groups that it may concern: parallax findings readers {finding_id[:_ID_CHARACTERS]} -c CONFIG."
+            f"Groups that it may concern: `parallax findings readers {finding_id[:_ID_CHARACTERS]}`."
         )
 
 

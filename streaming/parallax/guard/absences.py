@@ -45,6 +45,14 @@ class Unclear(StrEnum):
     """A repair copied the replica, and the copy took longer than half of ``delete.retention.ms``."""
 
 
+NO_OUTAGE = (Unclear.NO_TIME, Unclear.REASSIGNED, Unclear.SLOW)
+"""Reasons of late copies that no outage has caused.
+
+Somebody ordered the copy, as in a reassignment. Or ``delete.retention.ms`` is too short to be watched, so that replicas
+count as late after each restart.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Absence:
     """One replica that is absent, and its bound; times in milliseconds since 1970 UTC.
@@ -104,12 +112,8 @@ class Late:
 
     @property
     def is_of_an_outage(self) -> bool:
-        """Whether the replica is, or may be, late because its broker was away for too long.
-
-        False if somebody ordered the copy, as in a reassignment. False, too, for topics whose ``delete.retention.ms``
-        is too short to be watched, since their replicas count as late after each restart.
-        """
-        return self.absence.unclear not in (Unclear.REASSIGNED, Unclear.NO_TIME, Unclear.SLOW)
+        """Whether the replica is, or may be, late because its broker was away for too long; not so by `NO_OUTAGE`."""
+        return self.absence.unclear not in NO_OUTAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,4 +168,4 @@ def leaves_no_time(retention_ms: int, skew_ms: int, look_ms: int) -> bool:
     return retention_ms <= skew_ms + look_ms
 
 
-__all__ = ["Absence", "Absences", "Late", "Presence", "Unclear", "leaves_no_time"]
+__all__ = ["NO_OUTAGE", "Absence", "Absences", "Late", "Presence", "Unclear", "leaves_no_time"]
