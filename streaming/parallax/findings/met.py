@@ -39,17 +39,18 @@ class Met:
         said = evidence.get(MET)
         return None if said is None else cls(tuple(said["leaders"]), said["since_ms"], said["until_ms"])
 
-    def in_words(self, finding_id: str, kind: FindingKind) -> str:
+    def in_words(self, finding_id: str, kind: FindingKind, could: str) -> str:
         """Say in two sentences who led and when, for the text of a finding that is over, and where more is said.
 
         Args:
             finding_id: the finding's id.
             kind: the finding's kind.
+            could: what consumers of the leader could see then (`parallax.kinds.Effect.could`).
         """
         named = " and ".join(map(str, self.leaders))
         who = f"{agreed(len(self.leaders), 'Broker', 'Brokers')} {named}" if named else "A replica that showed it"
         since, until = time_text(self.since_ms), time_text(self.until_ms)
-        what = "were held back" if kind in OPEN_KINDS else "could be misled"
+        what = "were held back" if kind in OPEN_KINDS else could
         return (
             f"{who} led meanwhile, first seen {since} and no longer so {until}: consumers of the leader {what}. "
             f"Groups that it may concern: `parallax findings readers {finding_id[:_ID_CHARACTERS]}`."

@@ -149,8 +149,8 @@ def test_the_end_of_what_consumers_of_the_leader_met_says_who_led_when_and_where
     safe = event(FindingStatus.CONFIRMED, acknowledged(found, "known", "me", datetime.now(UTC)), 1, 20)
     assert event(FindingStatus.RESOLVED, safe, 1, 50).summary.endswith(
         "Repaired: Repair aaaa copied broker 2 again. Broker 2 led meanwhile, first seen 2023-11-14 22:13:20 UTC and "
-        "no longer so 2023-11-14 22:13:40 UTC: consumers of the leader could be misled. Groups that it may "
-        "concern: parallax findings readers ffffffff -c CONFIG."
+        "no longer so 2023-11-14 22:13:40 UTC: consumers of the leader could miss what was written. "
+        "Groups that it may concern: `parallax findings readers ffffffff`."
     )
     again = event(FindingStatus.CONFIRMED, safe, 3, 30)
     assert "Brokers 2 and 3 led meanwhile" in event(FindingStatus.RESOLVED, again, 1, 50).summary
