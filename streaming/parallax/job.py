@@ -129,7 +129,7 @@ class Job:
         self._seen: dict[Reader, PositionSeen] = {}
         self._pauses: PauseWatch | None = None
         self._paused: Paused = {}
-        self.state = MonitorState(brokers=settings.topics.brokers, shell=shell)
+        self.state = MonitorState(brokers=settings.topics.brokers, shell=shell, wanted=settings.topics.wanted)
         temporary = settings.spark.conf.get("spark.local.dir")
         self.room = Room(settings.storage.path, temporary, self.state.update_storage_full)
 

@@ -20,7 +20,15 @@ from parallax.alerting.initial import InitialReading
 from parallax.alerting.lag import Lags
 from parallax.alerting.listing import Listing
 from parallax.alerting.refusals import Change, Refusals
-from parallax.alerting.snapshot import AuditState, Leadership, QueryState, Replica, ReplicaState, Snapshot
+from parallax.alerting.snapshot import (
+    WANTED,
+    AuditState,
+    Leadership,
+    QueryState,
+    Replica,
+    ReplicaState,
+    Snapshot,
+)
 from parallax.alerting.waiting import Waiting
 from parallax.audit.result import AuditReport
 from parallax.compare.suspect import BrokerCoverage, Coverage
@@ -104,6 +112,7 @@ class MonitorState:
         clock: returns seconds since 1970 UTC; a test gives its own.
         brokers: the brokers that are read (``topics.brokers``); None for all.
         shell: how commands name the cluster and the job.
+        wanted: the settings that say which topics are watched, with their values (`Snapshot.wanted`).
     """
 
     def __init__(
@@ -111,9 +120,10 @@ class MonitorState:
         clock: Callable[[], float] = time.time,
         brokers: Collection[int] | None = None,
         shell: Shell = ANYWHERE,
+        wanted: str = WANTED,
     ) -> None:
         self._clock = clock
-        self._shell = shell
+        self._shell, self._wanted = shell, wanted
         self._read = None if brokers is None else frozenset(brokers)
         self._started_at = clock()
         self._lock = threading.Lock()
@@ -476,6 +486,7 @@ class MonitorState:
                 absences=self._absences,
                 audits_at=self._audits_at,
                 shell=self._shell,
+                wanted=self._wanted,
                 guard=self._guard,
                 paused=self._paused,
                 mismatches=self._mismatches,
