@@ -30,7 +30,7 @@ JOB_OPTIONS = (
     f'{{{{ range query (printf "{OPTIONS}{{cluster=%q}}" $labels.cluster) }}}}{{{{ .Labels.options }}}}'
     f"{{{{ else }}}}{ANYWHERE.options}{{{{ end }}}}"
 )
-"""The options of a printed command, as the cluster's job has them; where that is not known, what to fill in."""
+"""The options of a printed command, as the cluster's job has them. If they are not known, a person fills them in."""
 
 
 def command(*words: str) -> str:

@@ -63,12 +63,12 @@ class Reign:
 
     @property
     def began(self) -> tuple[datetime | None, datetime]:
-        """The first and the last moment at which it may have begun; the first is None where that is not known."""
+        """When it began: between these two moments. The first is None if it is not known."""
         return None if self.after is None else self.after - STALE, self.since
 
     @property
     def ended(self) -> tuple[datetime, datetime | None]:
-        """The first and the last moment at which it may have ended; the last is None where it is not known to have."""
+        """When it ended: between these two moments. The second is None if no look shows an end."""
         return self.until - STALE, self.ended_by
 
     @property

@@ -14,15 +14,15 @@ from parallax.views.looked import asker, within
 _BEFORE = timedelta(days=1)
 """How long before a finding was suspected a wrong replica may have led unnoticed."""
 _AFTER = timedelta(hours=1)
-"""How long after a finding was over it is looked up whether a broker that led until then has led on."""
+"""For how long after the end of a finding it is read who led."""
 FAILURES = (DeltaError, OSError, pa.ArrowException)
 
 
 def led_around(storage: str, finding: Finding) -> list[Reign]:
     """Return who led a finding's partition and when, from the recorded progress.
 
-    The result covers the time from a day before the finding was first suspected until the finding was over, or until
-    now. For a broker that led when the finding was over, another hour says whether it led on.
+    The result begins a day before the finding was first suspected. It ends when the finding was over, or now. An hour
+    more is read to know when the last of them stopped.
 
     Args:
         storage: ``storage.path``.

@@ -112,7 +112,7 @@ class Late:
 
     @property
     def is_of_an_outage(self) -> bool:
-        """Whether the replica is, or may be, late because its broker was away for too long; not so by `NO_OUTAGE`."""
+        """Whether the replica is, or may be, late because its broker was away for too long (`NO_OUTAGE`)."""
         return self.absence.unclear not in NO_OUTAGE
 
 

@@ -1,4 +1,4 @@
-"""Finds the replicas that a repair has copied so slowly that the copies may lack tombstones or end markers."""
+"""Finds the replicas that a repair has copied too slowly. They may lack tombstones or end markers."""
 
 from __future__ import annotations
 

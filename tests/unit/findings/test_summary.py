@@ -197,7 +197,7 @@ def test_content_whose_direction_an_epoch_proves_says_so() -> None:
 
 
 @pytest.mark.parametrize("resolution", list(Resolution))
-def test_the_end_of_a_difference_without_direction_names_nobody_and_says_not_what_consumers_saw(
+def test_the_end_of_a_difference_without_direction_names_nobody_and_not_what_was_seen(
     resolution: Resolution,
 ) -> None:
     c = about_key(FindingKind.VISIBILITY_MISMATCH, broker=NOBODY)

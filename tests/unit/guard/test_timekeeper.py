@@ -12,7 +12,7 @@ from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.audit.schedule import AuditSchedule
 from parallax.audit.waiting import SOON_S
 from parallax.guard import late as record
-from parallax.guard.absences import Absence, Absences, Late, Presence, Unclear
+from parallax.guard.absences import Absences, Late, Presence, Unclear
 from parallax.guard.holds import Event, EventKind
 from parallax.guard.looks import Look
 from parallax.guard.outages import SHORT_MS, TOLD_MS, headline
@@ -22,6 +22,8 @@ from parallax.guard.timekeeper import Timekeeper, recorded
 from parallax.guard.words import UNCLEAR, in_words, late_in_short, late_in_words, summed, unwatched_in_words
 from parallax.model import TopicPartition
 from parallax.views.tables import PROGRESS, rust_uri
+from tests.builders.absences import absence
+from tests.builders.absences import late as late_copy
 from tests.unit.guard.looking import HOUR, LOOK, METADATA, PLACE, SKEW, START, clock, tick
 from tests.unit.guard.recording import ALL, REST, history, row, write
 
@@ -316,8 +318,9 @@ def test_a_late_copy_whose_audit_has_no_verdict_is_audited_again_unless_audits_a
 def test_a_copy_by_a_repair_that_took_too_long_is_audited_once_within_minutes(tmp_path: Path) -> None:
     job = Auditing(tmp_path)
     job.spend(60, dict.fromkeys(ALL, 10), ALL)
-    took = Absence(PLACE, 2, Presence.COPYING, None, START + 10_000, None, None, Unclear.SLOW)
-    job.slow = [Late(PLACE, 2, START + job.at, took), Late(TopicPartition("gone", 0), 2, START, took)]
+    unknown: dict[str, Any] = {"lacks_from": None, "retention_ms": None, "bound_ms": None}
+    took = absence(2, presence=Presence.COPYING, since_ms=START + 10_000, unclear=Unclear.SLOW, **unknown)
+    job.slow = [late_copy(took, START + job.at), late_copy(replace(took, place=TopicPartition("gone", 0)), START)]
     with structlog.testing.capture_logs() as logged:
         assert job.spend(10, dict.fromkeys(ALL, 10), ALL) == []
         (late,) = job.said.late

@@ -199,7 +199,7 @@ def _slack(message: Message, settings: WebhookSettings, places: Places) -> Seque
 
 _ENTITIES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"}
 _PLAIN = {**_ENTITIES, ord("`"): "\u02cb", ord("*"): "\u2217"}
-"""Slack has no escape for a backtick or an asterisk: what looks like one begins no code, and nothing bold."""
+"""Slack has no escape for a backtick or an asterisk. So each becomes a character that only looks like it."""
 
 
 def _escaped(text: str) -> str:
