@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_MARK = "{{/* For Slack: the same, escaped. make dashboards writes all below this line. */}}\n"
+_MARK = "{{/* For Slack: the same, escaped. It is generated from the templates above. */}}\n"
 _DEFINED = re.compile(r'(?ms)^{{ define "parallax\.(summary|title|text)" -}}\n.*?^{{- end }}\n')
 _PRINTED = re.compile(r"(\w+: )?{{ (?!if |else|end |range |with |define |template |printf |\$\w+ :?= )(.+?) }}")
 """An action that prints a text, with the word before it."""
