@@ -205,35 +205,38 @@ class Timekeeper:
             groups.setdefault((one.broker, one.absence.unclear), []).append(one)
         for (_, unclear), those in groups.items():
             if unclear is Unclear.REASSIGNED:
-                log.info("replicas are copied again", **self._words(those))
+                log.info("replicas are copied again", **_words(those, self._shell, is_audited=self._is_audited))
             elif unclear is Unclear.NO_TIME:
-                log.info(_UNTOLD, **self._words(those))
+                log.info(_UNTOLD, **_words(those, self._shell, is_audited=self._is_audited))
             elif unclear is Unclear.SLOW:
-                log.warning("a repair copied replicas too slowly", **self._words(those))
+                log.warning(
+                    "a repair copied replicas too slowly", **_words(those, self._shell, is_audited=self._is_audited)
+                )
             elif unclear is not None:
-                log.warning(_UNTOLD, **self._words(those))
+                log.warning(_UNTOLD, **_words(those, self._shell, is_audited=self._is_audited))
             else:
-                log.warning("replicas were back too late", **self._words(those))
+                log.warning("replicas were back too late", **_words(those, self._shell, is_audited=self._is_audited))
 
-    def _words(self, late: Sequence[Late]) -> dict[str, Any]:
-        """What the log says of late replicas of one broker, of one reason."""
-        first = late[0].absence
-        bounds = [one.absence.bound_ms for one in late if one.absence.bound_ms is not None]
-        places = sorted({one.place for one in late})
-        means = "they may have missed tombstones or end markers that were cleaned meanwhile"
-        if first.unclear is Unclear.REASSIGNED:
-            means = "that is no fault: each copy is compared as a new replica is"
-        audits = audit_in_words(places, {} if self._is_audited else None, self._now(), self._shell)
-        now = f"; to compare them now: {audit_command(places, self._shell)}" if self._is_audited else ""
-        return {
-            "broker": late[0].broker,
-            "topics": named(place.topic for place in places),
-            "replicas": len(late),
-            "kept_until": time_text(min(bounds)) if bounds and first.unclear is None else None,
-            "complete_until": time_text(min(one.absence.since_ms for one in late)),
-            "why": None if first.unclear is None else UNCLEAR[first.unclear],
-            "what": f"{means}; {audits}{now}",
-        }
+
+def _words(late: Sequence[Late], shell: Shell, *, is_audited: bool = True) -> dict[str, Any]:
+    """What the log says of late replicas of one broker, of one reason."""
+    first = late[0].absence
+    bounds = [one.absence.bound_ms for one in late if one.absence.bound_ms is not None]
+    places = sorted({one.place for one in late})
+    means = "they may have missed tombstones or end markers that were cleaned meanwhile"
+    if first.unclear is Unclear.REASSIGNED:
+        means = "that is no fault: each copy is compared as a new replica is"
+    audits = audit_in_words(places, {} if is_audited else None, 0.0, shell)
+    command = f"; to compare them now: {audit_command(places, shell)}" if is_audited else ""
+    return {
+        "broker": late[0].broker,
+        "topics": named(place.topic for place in places),
+        "replicas": len(late),
+        "kept_until": time_text(min(bounds)) if bounds and first.unclear is None else None,
+        "complete_until": time_text(min(one.absence.since_ms for one in late)),
+        "why": None if first.unclear is None else UNCLEAR[first.unclear],
+        "what": f"{means}; {audits}{command}",
+    }
 
 
 def _tell_of(change: Change, absent: Collection[Absence]) -> None:

@@ -42,6 +42,8 @@ UNCLEAR = {
     Unclear.SLOW: "the copy by a repair took longer than half of delete.retention.ms",
 }
 _MISSED = "tombstones or end markers"
+_TOPICS = 3
+"""How many topics a printed command names at most."""
 _UNTOLD = "nobody can tell whether in time"
 
 
@@ -218,7 +220,7 @@ def audit_in_words(
 
 
 def audit_command(places: Collection[TopicPartition], shell: Shell) -> str:
-    """The shell command that compares some partitions now; if they are many, their whole topics.
+    """The shell command that compares some partitions now. If they are many, it compares their topics, or all topics.
 
     Args:
         places: the partitions; not empty.
@@ -226,7 +228,7 @@ def audit_command(places: Collection[TopicPartition], shell: Shell) -> str:
     """
     topics = sorted({place.topic for place in places})
     one = ("--partition", next(iter(places)).partition) if len(places) == 1 else ()
-    wanted = [word for topic in topics for word in ("--topic", topic)]
+    wanted = [word for topic in topics for word in ("--topic", topic)] if len(topics) <= _TOPICS else []
     return shell.parallax("audit", *wanted, *one, by_settings=True)
 
 
