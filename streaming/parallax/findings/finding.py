@@ -169,8 +169,7 @@ def made(
         text = unsettled(claim, decision)
         evidence["resolution"] = str(decision.resolution)
     elif status is FindingStatus.RESOLVED:
-        could = effect_of(decision.kind, variant).could
-        said = led.in_words(finding_id, decision.kind, could) if led is not None else ""
+        said = led.in_words(finding_id, decision.kind, variant) if led is not None else ""
         text = resolved(claim, decision, answers, repaired, variant, said)
         evidence |= _of_the_end(decision, is_repaired=bool(repaired)) | dict(left or {})
     else:

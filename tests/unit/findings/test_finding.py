@@ -13,6 +13,8 @@ from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAns
 from parallax.findings.claim import Recorded
 from parallax.findings.decide import Decision, Resolution, Verdict
 from parallax.findings.finding import Finding, beside, claim_of, is_exposed, made
+from parallax.findings.met import Met
+from parallax.kinds import Variant
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus
 from parallax.sides import Shows, Side, parsed
 from tests.builders.answers import record, shows, silent
@@ -202,3 +204,8 @@ def test_the_record_that_a_finding_is_about_stays_the_same_when_it_is_over() -> 
         assert [unsettled.record_offset, resolved.record_offset] == [0, 0]
     again = made("f", FindingStatus.CONFIRMED, c, sure, replace(newer, leader=1), resolved, at)
     assert again.record_offset == 9
+
+
+def test_what_consumers_of_the_leader_of_an_incident_could_see_is_said_of_many() -> None:
+    said = Met((2,), 0, 1).in_words("f" * 32, FindingKind.ABORTED_RECORD_COMMITTED, Variant.MANY_OUTCOMES)
+    assert "consumers of the leader in read_committed could read records or deletions that were rolled back" in said
