@@ -24,6 +24,7 @@ from dashboards.partition import partition
 from dashboards.routes import routes
 from dashboards.rules import rules
 from dashboards.runbook import with_alerts
+from dashboards.templates import with_slack
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -36,8 +37,13 @@ def generated(parameters: Parameters) -> dict[str, str]:
     return files | {
         "deploy/prometheus/parallax-rules.yaml": of_prometheus,
         "deploy/alertmanager/alertmanager.yaml": routes(),
-        "docs/runbook.md": with_alerts((ROOT / "docs/runbook.md").read_text(encoding="utf-8"), of_prometheus),
+        "deploy/alertmanager/parallax.tmpl": with_slack(_read("deploy/alertmanager/parallax.tmpl")),
+        "docs/runbook.md": with_alerts(_read("docs/runbook.md"), of_prometheus),
     }
+
+
+def _read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
 
 
 def _plain(builder: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from dashboards.expressions import Expressions, Heard
+from dashboards.expressions import OPTIONS, Expressions, Heard
 from dashboards.parameters import Parameters
 from parallax.alerting.conditions import CONDITIONS, UNSAID, commands
 from parallax.shell import ANYWHERE
@@ -25,6 +25,18 @@ _SILENT = (
     "Whether it goes on is not known: a job that watches the cluster is not scraped, or has compared nothing since its "
     "start."
 )
+
+JOB_OPTIONS = (
+    f'{{{{ range query (printf "{OPTIONS}{{cluster=%q}}" $labels.cluster) }}}}{{{{ .Labels.options }}}}'
+    f"{{{{ else }}}}{ANYWHERE.options}{{{{ end }}}}"
+)
+"""The options of a printed command, as the cluster's job has them. If they are not known, a person fills them in."""
+
+
+def command(*words: str) -> str:
+    """A command of Parallax in an annotation, such as ``parallax check -c /etc/parallax.yaml``."""
+    return f"{ANYWHERE.program} {' '.join(words)} {JOB_OPTIONS}"
+
 
 Past = tuple[str, str]
 """What a resolved alert says: what was the matter, and what its end means or leaves open."""
@@ -114,7 +126,7 @@ class Of:
 
     def __init__(self, name: str, parameters: Parameters) -> None:
         self._condition = CONDITIONS[name]
-        self._labels = _Templates(commands(ANYWHERE))
+        self._labels = _Templates({name: command(name) for name in commands(ANYWHERE)})
         self._gap = parameters.gap
         if self._condition.about is not None:
             said = {

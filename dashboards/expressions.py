@@ -39,6 +39,8 @@ SAID = "finding:parallax_said"
 
 It stays for a while after the end.
 """
+OPTIONS = "cluster:parallax_options"
+"""By which options the commands of Parallax name the job of a cluster. Nothing where several jobs have several."""
 ABSENT = "ParallaxAbsent"
 """The alert about a job, or a cluster, that says nothing."""
 FORMER = "storage:parallax_former:max"
@@ -206,6 +208,12 @@ class Expressions:
         return (
             f"(({begins} and on ({FINDING}) {STANDS}{{{_CRITICAL}}} or {fires}) and on ({FINDING}) {STANDS}) or {over}"
         )
+
+    def options(self) -> str:
+        """What `OPTIONS` records."""
+        named = self.of("job_info")
+        known = f"count by (cluster, options) ({named} or on (cluster) {self._remembered(named)})"
+        return f"{known} and on (cluster) count by (cluster) ({known}) == 1"
 
     def said(self) -> str:
         """What `SAID` records."""

@@ -18,18 +18,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from dashboards.alerts import BEHIND, FOR, NOBODY_KNOWS, WHERE, Alerts, agreed
+from dashboards.alerts import BEHIND, FOR, NOBODY_KNOWS, WHERE, Alerts, agreed, command
 from dashboards.expressions import ACKNOWLEDGED, FINDING, SAID, SHOWN, STANDS, STATES
 from dashboards.partition import UID as PARTITION
 from parallax.alerting.listing import ALARMS, Turn
 from parallax.model import Severity
+from parallax.shell import ANYWHERE
 
 WORSE = "ParallaxFindingWorse"
 """The alert about a finding that has become worse than what somebody acknowledged, or than a ticket says."""
 KNOWN = "ParallaxFindingAcknowledged"
 """The alert about a finding that somebody has acknowledged."""
 
-_EXPLAIN = "parallax findings explain {{ $labels.finding_id }} -c CONFIG"
+_EXPLAIN = f"parallax findings explain {{{{ $labels.finding_id }}}} {ANYWHERE.options}"
+"""The command where the job has said nothing; otherwise it names that itself (label ``command``)."""
 _ENDS, _IS_KNOWN = "eq $value 0.0", "ge $value 0.0"
 """Of an alert's value (`Expressions.ended`): it fires for the last time, and the job says how it ended."""
 _UNSAID = "{{ if eq $value -1.0 }}"
@@ -63,7 +65,7 @@ class FindingAlerts(Alerts):
                 "critical",
                 f"More findings are open{FOR} than alerts name one by one",
                 f"{{{{ $value }}}} more {agreed('finding is', 'findings are')} open than are listed. "
-                "`parallax findings list -c CONFIG` shows all of them.",
+                f"`{command('findings', 'list')}` shows all of them.",
                 (f"More findings were open{FOR} than alerts name one by one", "Each has an alert of its own now."),
             ),
             self._lasting(
@@ -90,7 +92,7 @@ class FindingAlerts(Alerts):
                 f"The next election of {WHERE}{FOR} makes a wrong replica the leader",
                 "Broker {{ $labels.broker_id }} is proven wrong and does not lead. It is in sync and comes first in "
                 "the assignment, so the next election of preferred leaders, which brokers hold every five minutes by "
-                "default, moves leadership to it. `parallax lead {{ $labels.topic }} -c CONFIG` says how to keep it "
+                f"default, moves leadership to it. `{command('lead', '{{ $labels.topic }}')}` says how to keep it "
                 "from leading, or what is missing for that.",
                 past=(
                     f"See who leads {WHERE} now{FOR}: a wrong replica was about to be elected",
@@ -105,7 +107,7 @@ class FindingAlerts(Alerts):
                 f"A transaction of {WHERE}{FOR} hangs, or is open for too long",
                 "For {{ $value | humanizeDuration }} a transaction of producer {{ $labels.producer_id }} has been "
                 "open. read_committed consumers of the partition get nothing beyond it, on any replica, and the log is "
-                "not cleaned beyond it. `parallax check -c CONFIG` says whether it hangs, and only then how to end it.",
+                f"not cleaned beyond it. `{command('check')}` says whether it hangs, and only then how to end it.",
             ),
         ]
 

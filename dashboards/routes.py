@@ -14,6 +14,7 @@ from parallax.alerting.listing import ALARMS
 from parallax.model import Severity
 
 _HEAD = """# An Alertmanager for Parallax: alertmanager --config.file=alertmanager.yaml --web.external-url=http://HOST:9093
+# One that is alone also takes --cluster.listen-address= and then leaves port 9094 free.
 # First put your addresses into the lines marked FILL IN, below receivers.
 # If you run an Alertmanager already, copy parallax.tmpl next to its configuration and add it to templates there. Take
 # over inhibit_rules and receivers, and put route below routes there, with matchers: [alertname =~ Parallax.*].
@@ -50,9 +51,9 @@ slack_configs:
 - api_url_file: /etc/alertmanager/slack-url # FILL IN: a file that holds the address of an incoming webhook of Slack
   send_resolved: true
   color: '{{ template "parallax.color" . }}'
-  title: '{{ template "parallax.title" . }}'
-  fallback: '{{ template "parallax.title" . }}' # what a phone's notification shows
-  text: '{{ template "parallax.text" . }}'
+  title: '{{ template "parallax.slack.title" . }}'
+  fallback: '{{ template "parallax.slack.title" . }}' # what a phone's notification shows
+  text: '{{ template "parallax.slack.text" . }}'
 """
 _PAGERDUTY = """\
 pagerduty_configs:

@@ -8,12 +8,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from dashboards.alerts import FOR, WHERE, Alerts, Known, Of, agreed
-from dashboards.expressions import ABSENT, ANSWERS, FORMER, HEARD, SILENT, TARGET, UNHEARD, WORKS, Heard, seconds
+from dashboards.alerts import FOR, WHERE, Alerts, Known, Of, agreed, command
+from dashboards.expressions import (
+    ABSENT,
+    ANSWERS,
+    FORMER,
+    HEARD,
+    OPTIONS,
+    SILENT,
+    TARGET,
+    UNHEARD,
+    WORKS,
+    Heard,
+    seconds,
+)
 from dashboards.findings import FindingAlerts
 from dashboards.parameters import Parameters
 from dashboards.written import written
-from parallax.alerting.conditions import NO_OUTAGE, OUTAGE
+from parallax.alerting.conditions import OUTAGE
+from parallax.guard.absences import NO_OUTAGE
 from parallax.model import PASSING
 
 _UNKNOWN = f'reason!~"{"|".join(["copying", *NO_OUTAGE])}"'
@@ -43,6 +56,7 @@ class Rules(Alerts):
             UNHEARD: self._e.unheard(),
             WORKS: self._e.works(),
             ANSWERS: self._e.answers(),
+            OPTIONS: self._e.options(),
         }
         # One group: its rules go one after another, each by what was recorded a moment ago.
         rules = [
@@ -180,7 +194,7 @@ class Rules(Alerts):
                 f"Broker {{{{ $labels.broker_id }}}}{FOR} answers, but not for all of its replicas",
                 f"For {p.unreachable_for} broker {{{{ $labels.broker_id }}}} has not answered for some of its "
                 f"replicas, now {{{{ $value }}}}, as when a log directory is offline. {agreed('It is', 'They are')} "
-                "not read, and not compared. parallax check -c CONFIG says which.",
+                f"not read, and not compared. {command('check')} says which.",
             ),
             self._alert(
                 "ParallaxReadingPaused",
@@ -189,7 +203,7 @@ class Rules(Alerts):
                 "warning",
                 f"An operator has paused reading{FOR}; brokers: {{{{ $labels.broker_id }}}}",
                 "Reading has been paused for {{ $value | humanizeDuration }}. What is not read is unknown, and what is "
-                "cleaned meanwhile stays so: parallax resume -c CONFIG has it read on.",
+                f"cleaned meanwhile stays so: {command('resume')} has it read on.",
             ),
             # What Parallax may not read nobody watches, as if it did not run.
             self._alert(
@@ -280,9 +294,9 @@ class Rules(Alerts):
                 "warning",
                 f"Settings of {topic} are held while a replica is away",
                 "For {{ $value | humanizeDuration }} the guard has kept tombstones of {{ $labels.topic }} for longer, "
-                "or paused its cleaning. It puts the settings back once the replica is in sync (parallax guard "
-                "status -c CONFIG); where guard.mode is not act nothing does but parallax guard release "
-                "{{ $labels.topic }} -c CONFIG.",
+                "or paused its cleaning. It puts the settings back once the replica is in sync "
+                f"({command('guard', 'status')}); where guard.mode is not act nothing does but "
+                f"{command('guard', 'release', '{{ $labels.topic }}')}.",
                 past=(
                     f"Settings of {topic} were held while a replica was away",
                     "The guard holds them no longer.",
@@ -294,10 +308,10 @@ class Rules(Alerts):
                 "warning",
                 f"The guard does not hold {topic}",
                 "A replica is away, and the guard may not, or must not, hold {{ $labels.topic }}, or cannot put back "
-                "what it held: parallax guard status -c CONFIG says why, and what to run.",
+                f"what it held: {command('guard', 'status')} says why, and what to run.",
                 past=(
                     f"The guard did not hold {topic} for a time",
-                    "It holds the topic, or needs to no longer: parallax guard status -c CONFIG.",
+                    f"It holds the topic, or needs to no longer: {command('guard', 'status')}.",
                 ),
             ),
             self._alert(

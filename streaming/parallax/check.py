@@ -41,6 +41,7 @@ from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import NotABroker, OtherCluster, ReplicaError, Unauthorized
 from parallax.replica.options import Address, parse
 from parallax.replica.types import Greeting
+from parallax.shell import Shell
 from parallax.source.survey import check_brokers
 from parallax.stores import is_remote, rust_path, set_environment
 from parallax.tls import of_server
@@ -58,12 +59,15 @@ _SOON_DAYS = 14
 """A certificate that ends within so many days is worth a note."""
 
 
-def check(settings: Settings, doing: Callable[[str], None] = lambda _: None) -> Iterator[Line]:
+def check(
+    settings: Settings, doing: Callable[[str], None] = lambda _: None, config: Path | None = None
+) -> Iterator[Line]:
     """Check everything that a job needs, and yield one line for each thing.
 
     Args:
         settings: the settings of the job.
         doing: is called with what is asked next, in a few words, before each question that may take its time.
+        config: the settings file as it was given, for printed commands.
     """
     doing("looking for Java")
     yield _jdk()
@@ -105,7 +109,7 @@ def check(settings: Settings, doing: Callable[[str], None] = lambda _: None) -> 
         )
         doing("asking each address of bootstrap.servers")
         yield from _addresses(client.clusters(), parse(settings.kafka).bootstrap)
-        yield from _cluster(client, settings, known, doing)
+        yield from _cluster(client, settings, known, doing, Shell.of(settings.kafka, config))
 
 
 def _addresses(found: Mapping[Address, str | ReplicaError], given: Collection[Address]) -> Iterator[Line]:
@@ -253,7 +257,11 @@ def _workers(settings: Settings) -> Iterator[Line]:
 
 
 def _cluster(
-    client: ReplicaClient, settings: Settings, known: Mapping[str, TopicMetadata], doing: Callable[[str], None]
+    client: ReplicaClient,
+    settings: Settings,
+    known: Mapping[str, TopicMetadata],
+    doing: Callable[[str], None],
+    shell: Shell,
 ) -> Iterator[Line]:
     try:
         topics = watched(known, settings)
@@ -293,7 +301,7 @@ def _cluster(
     doing("asking the brokers for their log directories")
     yield from log_directories(client, by_broker(topics, settings), silent)
     yield from out_of_sync(topics)
-    yield from _topics(client, settings, topics, refused, silent, doing)
+    yield from _topics(client, settings, topics, refused, silent, doing, shell)
 
 
 def _named(client: ReplicaClient, settings: Settings, known: Mapping[str, TopicMetadata]) -> Iterator[Line]:
@@ -373,6 +381,7 @@ def _topics(
     refused: Mapping[str, Unauthorized],
     silent: set[int],
     doing: Callable[[str], None],
+    shell: Shell,
 ) -> Iterator[Line]:
     doing(f"asking for the settings of {counted(len(topics), 'topic')}")
     try:
@@ -386,7 +395,7 @@ def _topics(
     yield from consumer_groups(client)
     doing("asking the brokers and coordinators for open transactions")
     found = open_transactions(client, topics, silent)
-    lost = lost_transactions(client, settings, found)
+    lost = lost_transactions(client, settings, found, shell)
     doing("reading what the job has recorded of outages")
     outages = _outages(settings.storage.path)
     for topic in sorted(topics, key=lambda t: t.name):

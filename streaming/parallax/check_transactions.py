@@ -12,6 +12,7 @@ from parallax.findings.hanging import Open, Standing, described, held_back, how_
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import ReplicaError
+from parallax.shell import Shell
 
 _NAMED = 5
 """How many hanging transactions of a topic are named one by one."""
@@ -20,7 +21,7 @@ _SAMPLED = 20
 
 
 def lost_transactions(
-    client: ReplicaClient, settings: Settings, found: Mapping[str, Sequence[Open]]
+    client: ReplicaClient, settings: Settings, found: Mapping[str, Sequence[Open]], shell: Shell
 ) -> dict[str, list[Line]]:
     """By topic, the lines about its open transactions that hang, or may hang.
 
@@ -30,6 +31,7 @@ def lost_transactions(
         client: asks the transaction coordinators.
         settings: the job's settings.
         found: by topic, its open transactions (`open_transactions`).
+        shell: how commands name the cluster and the job.
     """
     opened_now = [one for mine in found.values() for one in mine]
     becomes = verdicts(client, opened_now, settings.read.request_timeout_ms)
@@ -42,7 +44,7 @@ def lost_transactions(
         lines = said.setdefault(topic, [])
         for one in by_standing.get(Standing.HANGS, [])[:_NAMED]:
             text = f"a transaction hangs: {described(one)}, and {becomes[one].why}. {held_back(one)}"
-            lines.append(Line(f"topic {topic}", Result.WRONG, f"{text} {how_to_end(one, settings.kafka)}"))
+            lines.append(Line(f"topic {topic}", Result.WRONG, f"{text} {how_to_end(one, shell)}"))
         if more := by_standing.get(Standing.HANGS, [])[_NAMED:]:
             lines.append(
                 Line(

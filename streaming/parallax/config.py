@@ -37,6 +37,7 @@ from pydantic_settings import (
 )
 
 from parallax.addresses import NO_ADDRESS, brokers, is_address, names_a_user, shown
+from parallax.counts import named
 from parallax.errors import is_text, one_line, option_name, plain
 from parallax.model import MAX_BYTES, MAX_SECONDS, topic_name
 from parallax.shipped import REPOSITORY
@@ -190,6 +191,12 @@ class TopicSettings(_Section):
         if not self.include and self.pattern is None:
             raise ValueError("name at least one topic in topics.include, or give topics.pattern")
         return self
+
+    @property
+    def wanted(self) -> str:
+        """The settings that say which topics are watched, with their values, e.g. ``topics.pattern (orders.*)``."""
+        said = [f"topics.include ({named(self.include)})"] if self.include else []
+        return " or ".join(said + ([f"topics.pattern ({self.pattern})"] if self.pattern is not None else []))
 
 
 class ReadSettings(_Section):

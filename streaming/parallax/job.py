@@ -38,7 +38,7 @@ from parallax.findings.hanging_record import record, recorded
 from parallax.findings.hanging_watch import HangingThread, HangingWatch
 from parallax.findings.happenings import FindingsStatus
 from parallax.findings.manager import FindingsManager
-from parallax.guard.absences import Absence, Absences
+from parallax.guard.absences import Absence, Absences, Late
 from parallax.guard.pointed import PointedThread
 from parallax.guard.run import OFF_ROUND_S, GuardRounds, GuardThread, OffRounds
 from parallax.guard.timekeeper import Timekeeper, clock_of
@@ -47,6 +47,7 @@ from parallax.model import IsolationLevel, MissingRight, ReadEvent, TopicPartiti
 from parallax.overload import Overload
 from parallax.preflight import check_cluster, check_folder, is_watched
 from parallax.repair.account import beside, repaired_by
+from parallax.repair.slow import slow_copies
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
 from parallax.shell import ANYWHERE, Shell
@@ -56,6 +57,7 @@ from parallax.stores import is_remote, rust_path, set_environment
 from parallax.supervisor import QueryReport, Supervised, Supervisor
 from parallax.views.binding import bind, bound_to, id_of, settled
 from parallax.views.chatter import SPARK_SAID
+from parallax.views.event_log import EventLogError
 from parallax.views.fencing import hold, raise_fence
 from parallax.views.hash_key import hash_key, name_of
 from parallax.views.pause import Paused, PauseWatch, called
@@ -127,7 +129,7 @@ class Job:
         self._seen: dict[Reader, PositionSeen] = {}
         self._pauses: PauseWatch | None = None
         self._paused: Paused = {}
-        self.state = MonitorState(brokers=settings.topics.brokers)
+        self.state = MonitorState(brokers=settings.topics.brokers, shell=shell, wanted=settings.topics.wanted)
         temporary = settings.spark.conf.get("spark.local.dir")
         self.room = Room(settings.storage.path, temporary, self.state.update_storage_full)
 
@@ -235,7 +237,7 @@ class Job:
                 self.state.standstills,
                 self.state.update_hanging,
                 partial(record, storage),
-                self._settings.kafka,
+                self._shell,
                 self._settings.alerting.runbook_url,
             )
             self._hanging.start()
@@ -268,6 +270,7 @@ class Job:
             self._absences_changed,
             shell=self._shell,
             differing=lambda: self._differing,
+            slow=self._slow_copies,
             is_audited=settings.audit.takes_up_unread,
         )
         self._timekeeper.start()
@@ -285,6 +288,15 @@ class Job:
                 self.state.update_guard,
             )
             self._guard.start()
+
+    def _slow_copies(self) -> Sequence[Late]:
+        ledger = self._ledger
+        try:
+            return () if ledger is None else slow_copies(self._settings, ledger)
+        except EventLogError as error:
+            what = "a copy by a repair that took too long is not audited for that meanwhile"
+            log.warning("what was repaired cannot be read", error=one_line(error), what=what)
+            return ()
 
     def _absent(self) -> Sequence[Absence]:
         return self._timekeeper.absent if self._timekeeper is not None else ()

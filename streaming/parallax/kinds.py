@@ -347,6 +347,16 @@ class Effect(NamedTuple):
     was: str
     many: str = ""
 
+    @property
+    def could(self) -> str:
+        """What consumers of the accused could see; it follows the word "consumers", as ``consumers`` does."""
+        level = _LEVEL if self.consumers.startswith(_LEVEL) else ""
+        return f"{level}could {self.consumers.removeprefix(level).removeprefix('may ')}"
+
+
+_LEVEL = "in read_committed "
+"""What an effect begins with that consumers in read_uncommitted do not meet."""
+
 
 def _plain(kind: FindingKind) -> Effect:
     row = KINDS[kind]

@@ -77,8 +77,13 @@ class Shell:
             words: the command and its arguments; each is quoted if a shell needs that.
             by_settings: whether the command needs the settings file and cannot do with the storage path (``--data``).
         """
-        job = ("-c", self.config) if self.data is None or by_settings else ("--data", self.data)
-        return f"{self.program} {shlex.join(map(str, (*words, *job)))}"
+        options = self.options if self.data is None or by_settings else shlex.join(("--data", self.data))
+        return f"{self.program} {shlex.join(map(str, words))} {options}"
+
+    @property
+    def options(self) -> str:
+        """The options by which commands of Parallax get the settings file, such as ``-c conf.yaml``."""
+        return shlex.join(("-c", self.config))
 
 
 ANYWHERE = Shell()

@@ -18,13 +18,14 @@ import yaml
 from prometheus_client import CollectorRegistry, start_http_server
 
 from parallax.alerting.collector import OfCluster, ParallaxCollector
-from parallax.alerting.listing import ALARMS, FindingState, Turn, state_of
+from parallax.alerting.listing import ALARMS, FindingState, Turn, over_in_words, state_of
 from parallax.alerting.places import Places
 from parallax.alerting.state import MonitorState
 from parallax.audit.result import Result
 from parallax.findings.acknowledge import acknowledged
 from parallax.findings.finding import Finding
 from parallax.findings.happenings import FindingsStatus
+from parallax.findings.in_brief import was_in_words
 from parallax.guard.absences import Absence, Absences, Late
 from parallax.guard.outages import Outages
 from parallax.lab.ports import free_ports
@@ -396,7 +397,7 @@ if INSTALLED:
             settled(prometheus)
             assert len(ends(receiver)) == 1, "one finding has one end"
             assert {one["annotations"]["resolved_summary"] for one in ended()} == {
-                f"Replicas of {wrong.place.name} differed ({wrong.kind}), and that is over (cluster lab)"
+                f"{over_in_words(was_in_words(wrong))} (cluster lab)"
             }
 
     def test_a_finding_that_is_less_grave_ends_no_page_and_pages_again_when_it_is_worse(tmp_path: Path) -> None:
@@ -454,7 +455,7 @@ if INSTALLED:
                 assert len(told(path)) == count
                 status, said = told(path)[-1]
                 assert status == "resolved"
-                over = f"Replicas of {exposed.place.name} differed ({exposed.kind}), and that is over (cluster lab)"
+                over = f"{over_in_words(was_in_words(exposed))} (cluster lab)"
                 assert said == over, path
             until(lambda: ends(receiver), "people to be told of the end", timeout=60)
             assert ends(receiver) == [f"[RESOLVED] {over}"], "one finding has one end"
@@ -600,7 +601,7 @@ if INSTALLED:
             state.update_findings(FindingsStatus(ended=(over,)))
             until(lambda: len(events()) == 4, "both to be resolved", timeout=60)
             assert sorted(events()[2:]) == sorted(("resolve", key) for _, key in (first, second))
-            was = f"Replicas of {confirmed.place.name} differed ({confirmed.kind}), and that is over (cluster lab)"
+            was = f"{over_in_words(was_in_words(confirmed))} (cluster lab)"
             until(lambda: ends(receiver), "people to be told of the end", timeout=60)
             for body in bodies("/page")[2:]:
                 (one,) = body["alerts"]
@@ -730,7 +731,7 @@ if INSTALLED:
             state.update_findings(FindingsStatus(ended=(healed,)))
             (said,) = until(lambda: of("/page", "resolved"), "the end of the page", timeout=60)
             for before in ("", "resolved_"):
-                assert "differed (aborted_record_committed), and that is over" in said[f"{before}summary"]
+                assert "showed a rolled-back record of orders-0 as committed; that is over" in said[f"{before}summary"]
                 assert said[f"{before}description"] == healed.summary
             assert "is over" not in json.dumps(of("/ticket", "resolved"))
 

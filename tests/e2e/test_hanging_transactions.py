@@ -23,6 +23,7 @@ from parallax.lab.view import read_replica
 from parallax.lab.waiting import until
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
+from parallax.shell import Shell
 from tests.e2e.kafka_tools import run_as_written
 from tests.e2e.killed import killed_after_each_event
 from tests.e2e.transactional import send_late, unverified_by
@@ -70,7 +71,7 @@ def test_a_hanging_transaction_is_told_from_one_that_goes_on_and_ends_by_the_pri
         (text,) = wrong()
         assert f"a transaction of producer {NOBODY} is open from offset 0 on" in text
         assert "no coordinator knows its producer" in text
-        command = words(found, kafka).rpartition("end it: ")[2]
+        command = words(found, Shell.of(kafka, config)).rpartition("end it: ")[2]
         assert text.endswith(command)
         assert command.startswith("kafka-transactions.sh ")
         run_as_written(command, tmp_path)

@@ -137,7 +137,9 @@ def test_replicas_that_were_back_too_late_are_told_of_with_the_command_that_says
     assert (said["kept_until"], said["topics"]) == ("1970-01-01 00:01:05 UTC", "orders")
     assert said["what"].endswith(": parallax audit --topic orders --partition 0 -c /etc/parallax.yaml")
     others = [late(absence(2, partition=n)) for n in range(3)]
-    assert _words(others, shell)["what"].endswith(": parallax audit -c /etc/parallax.yaml")
+    assert _words(others, shell)["what"].endswith(": parallax audit --topic orders -c /etc/parallax.yaml")
+    many = [late(absence(2, topic=f"t{n}")) for n in range(4)]
+    assert _words(many, shell)["what"].endswith(": parallax audit -c /etc/parallax.yaml")
     unclear = absence(2, retention_ms=None, bound_ms=None, unclear=Unclear.SETTINGS)
     assert _words([late(unclear)], shell)["why"] == "the settings of the topic cannot be read"
 

@@ -309,7 +309,7 @@ def _of_the_comparison(snapshot: Snapshot) -> Iterator[Blind]:
 
 def _of_topics(snapshot: Snapshot) -> Iterator[Blind]:
     if snapshot.nothing_since is not None:
-        phrase = "no topic matches topics.include or topics.pattern: nothing is watched"
+        phrase = f"no topic is watched: none matches {snapshot.wanted}"
         yield _all(Cause.NOTHING_WATCHED, snapshot.nothing_since, phrase)
     elif snapshot.assigned.keys() and alone(snapshot) >= snapshot.assigned.keys():
         phrase = "topics.brokers lets one replica of each partition be read: nothing is compared"

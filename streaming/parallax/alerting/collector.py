@@ -27,7 +27,7 @@ from parallax.alerting.places import Places
 from parallax.alerting.state import MonitorState, Replica, ReplicaState, Snapshot
 from parallax.findings.acknowledgement import acknowledgement_of
 from parallax.findings.explain import section_of
-from parallax.findings.finding import Finding
+from parallax.findings.finding import Finding, shown_offset
 from parallax.findings.incident import group_of, tally_of
 from parallax.findings.summary import counted_in_words
 from parallax.guard import outages
@@ -484,9 +484,9 @@ def _each_finding(snapshot: Snapshot, places: Places) -> Iterator[Metric]:
         "finding_info",
         "What alerts say of an open finding and, for an hour after it is over, how it ended. The value is the "
         "number of the event: of two series of one finding, the larger is the newer. The label record_offset is "
-        "the offset of the record that is wrong or missing. The label turn says what the last change of its state "
-        "was. The label runbook names a section of docs/runbook.md. The label command explains the finding. The "
-        "label page_url is its page if alerting.external_url is set.",
+        "the offset at which the replicas differ, as the commands name it. The label turn says what the last change "
+        "of its state was. The label runbook names a section of docs/runbook.md. The label command explains the "
+        "finding. The label page_url is its page if alerting.external_url is set.",
         (*labels, *_INFO),
         [
             ([*names, *_said(one, places)], one.finding.sequence + 0.5 * (one.is_over and not one.is_ended))
@@ -538,7 +538,7 @@ def _said(one: Listed, places: Places) -> list[str]:
         str(finding.kind),
         str(finding.severity),
         broker_label(finding.broker),
-        "" if finding.is_incident else str(finding.record_offset),
+        "" if finding.is_incident else str(shown_offset(finding)),
         section_of(finding),
         "" if one.is_over else one.turn,
         one.headline,
@@ -853,6 +853,13 @@ def _job(snapshot: Snapshot) -> Iterator[Metric]:
         "Id of the job's storage. Alerts know the job by it under other labels or at another address. Always 1.",
         ("storage_id",),
         [([snapshot.storage_id], 1)] if snapshot.storage_id is not None else [],
+    )
+    yield _gauge(
+        "job_info",
+        "The label options is what commands of Parallax need to name this job: its settings file, as it was given. "
+        "Always 1.",
+        ("options",),
+        [([snapshot.shell.options], 1)] if snapshot.shell.is_known else [],
     )
     yield _gauge(
         "partitions_readable",

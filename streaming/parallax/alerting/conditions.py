@@ -15,6 +15,7 @@ from typing import NamedTuple
 from prometheus_client.core import Metric
 
 from parallax.alerting.blind import STALLED_S, Cause
+from parallax.guard.absences import NO_OUTAGE
 from parallax.guard.endings import OVER, REACHABLE, SERVES_IN_PART, Ending
 from parallax.model import Severity
 from parallax.shell import Shell
@@ -182,8 +183,6 @@ def _is_near(share: float, left: float) -> bool:
 
 
 OUTAGE = "ParallaxReplicaOutage"
-NO_OUTAGE = ("no_time", "reassigned")
-"""Reasons of late copies that no outage has caused (`parallax.guard.absences.Late.is_of_an_outage`)."""
 
 CONDITIONS: Mapping[str, Condition] = {
     "ParallaxStalled": Condition(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from parallax.findings.acknowledgement import status_of
 from parallax.findings.finding import Finding, effect_in
-from parallax.findings.in_brief import ended_in_words, is_sure
+from parallax.findings.in_brief import ended_in_words, is_sure, was_in_words
 from parallax.kinds import KINDS
 from parallax.model import FindingStatus, Severity, broker_label
 
@@ -83,18 +83,17 @@ def headline(state: FindingState, finding: Finding) -> str:
     return f"{effect_in(finding).headline}{led}".format(broker=broker, partition=place) + adds
 
 
-def over_in_words(place: str, kind: str, event: Finding | None = None) -> str:
+def over_in_words(was: str, event: Finding | None = None) -> str:
     """One line about a finding that is not reported any more: what it was, and how it ended.
 
-    As in ``Replicas of orders-0 differed (record_missing); they agree again``.
+    As in ``Broker 2 lacked a record of orders-0, or showed an older one; it was repaired``.
 
     Args:
-        place: the partition, as in ``orders-0``.
-        kind: the kind of the finding.
+        was: what it was (`was_in_words`).
         event: the finding's last event, which says how it ended; None if it is not known.
     """
     how = "" if event is None else ended_in_words(event)
-    return f"Replicas of {place} differed ({kind}){f'; {how}' if how else ', and that is over'}"
+    return f"{was}; {how or 'that is over'}"
 
 
 def what_it_was(said: str) -> str:
@@ -164,7 +163,7 @@ class Listed(NamedTuple):
         """One line that says what the finding is, or what it was if it is over."""
         finding = self.finding
         if self.state is None:
-            return over_in_words(finding.place.name, finding.kind, finding if self.is_ended else None)
+            return over_in_words(was_in_words(finding), finding if self.is_ended else None)
         return headline(self.state, finding)
 
 

@@ -18,11 +18,14 @@ from parallax.findings.happenings import FindingsStatus
 from parallax.guard.absences import Absences
 from parallax.guard.run import GuardStatus
 from parallax.model import IsolationLevel, MissingRight, TopicPartition
+from parallax.shell import ANYWHERE, Shell
 from parallax.source.repeats import LONGEST_US
 from parallax.views.pause import Paused
 from parallax.views.sharing import Saved
 from parallax.views.tables import TableSize
 
+WANTED = "topics.include or topics.pattern"
+"""The settings that say which topics are watched."""
 Replica = tuple[str, int, int]
 """A replica as topic, partition number and broker id."""
 
@@ -183,6 +186,8 @@ class Snapshot:
         absences: the absent and late replicas, with their bounds.
         audits_at: by partition that was read or copied too late, when the job will audit it. None if the job audits
             none for that reason.
+        shell: how commands name the cluster and the job.
+        wanted: the settings that say which topics are watched, with their values.
         guard: what the guard holds and refuses; None until it has looked for the first time.
         paused: by broker, the pause of reading that is on; the key -1 (`ALL`) means all brokers.
         storage_full: whether a disk that the job writes to is full.
@@ -216,6 +221,8 @@ class Snapshot:
     expected: frozenset[TopicPartition] = frozenset()
     absences: Absences = field(default_factory=Absences)
     audits_at: Mapping[TopicPartition, float] | None = field(default_factory=dict)
+    shell: Shell = ANYWHERE
+    wanted: str = WANTED
     guard: GuardStatus | None = None
     paused: Paused = field(default_factory=dict)
     mismatches: Mapping[str, str] = field(default_factory=dict)

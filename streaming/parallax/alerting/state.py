@@ -20,7 +20,15 @@ from parallax.alerting.initial import InitialReading
 from parallax.alerting.lag import Lags
 from parallax.alerting.listing import Listing
 from parallax.alerting.refusals import Change, Refusals
-from parallax.alerting.snapshot import AuditState, Leadership, QueryState, Replica, ReplicaState, Snapshot
+from parallax.alerting.snapshot import (
+    WANTED,
+    AuditState,
+    Leadership,
+    QueryState,
+    Replica,
+    ReplicaState,
+    Snapshot,
+)
 from parallax.alerting.waiting import Waiting
 from parallax.audit.result import AuditReport
 from parallax.compare.suspect import BrokerCoverage, Coverage
@@ -30,6 +38,7 @@ from parallax.findings.happenings import FindingsStatus
 from parallax.guard.absences import Absences
 from parallax.guard.run import GuardStatus
 from parallax.model import IsolationLevel, MissingRight, ReadEvent, TopicPartition
+from parallax.shell import ANYWHERE, Shell
 from parallax.views.pause import Paused
 from parallax.views.sharing import Saved
 from parallax.views.tables import TableSize
@@ -102,10 +111,19 @@ class MonitorState:
     Args:
         clock: returns seconds since 1970 UTC; a test gives its own.
         brokers: the brokers that are read (``topics.brokers``); None for all.
+        shell: how commands name the cluster and the job.
+        wanted: the settings that say which topics are watched, with their values (`Snapshot.wanted`).
     """
 
-    def __init__(self, clock: Callable[[], float] = time.time, brokers: Collection[int] | None = None) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.time,
+        brokers: Collection[int] | None = None,
+        shell: Shell = ANYWHERE,
+        wanted: str = WANTED,
+    ) -> None:
         self._clock = clock
+        self._shell, self._wanted = shell, wanted
         self._read = None if brokers is None else frozenset(brokers)
         self._started_at = clock()
         self._lock = threading.Lock()
@@ -467,6 +485,8 @@ class MonitorState:
                 all_compared_at=now if self._is_all_compared else self._all_compared_at,
                 absences=self._absences,
                 audits_at=self._audits_at,
+                shell=self._shell,
+                wanted=self._wanted,
                 guard=self._guard,
                 paused=self._paused,
                 mismatches=self._mismatches,

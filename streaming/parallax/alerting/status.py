@@ -308,7 +308,7 @@ def _uncompared(snapshot: Snapshot) -> Iterator[Reason]:
             "log starts",
         )
     if late_copies := [one for one in snapshot.absences.late if one.place not in differ]:
-        said = late_in_words(late_copies, snapshot.audits_at, snapshot.taken_at)
+        said = late_in_words(late_copies, snapshot.audits_at, snapshot.taken_at, snapshot.shell)
         yield Reason(said, "late copies", min(one.at_ms for one in late_copies) / 1000)
 
 
@@ -334,7 +334,7 @@ def _notes(snapshot: Snapshot) -> Iterator[str]:
     counts = Counter(_but_starts(unknown_by(snapshot, Telling.IN_PART)))
     if counts := +(counts - Counter({UnknownReason.BEFORE_FIRST_READING: coming})):
         places = [place for place in unknown_offsets(snapshot) if snapshot.coverage[place].unread]
-        when = audit_in_words(places, snapshot.audits_at, snapshot.taken_at)
+        when = audit_in_words(places, snapshot.audits_at, snapshot.taken_at, snapshot.shell)
         first = UnknownReason.BEFORE_FIRST_READING
         before = {first: counts[first]} if first in counts else {}
         late = {reason: n for reason, n in counts.items() if reason not in before}

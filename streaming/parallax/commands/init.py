@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -107,11 +108,11 @@ def _next(written: Sequence[Path]) -> str:
     """What to do with what was written, in lines that can be pasted."""
     shell, folder = Shell.of(None, written[0]), written[0].parent.absolute()
 
-    def start(program: str, config: str, storage: str) -> str:
+    def start(program: str, config: str, storage: str, port: int, *more: str) -> str:
         # By default it keeps its data in ./data, and that may be the job's storage.
         options = {"config.file": config, storage: "data"}
         given = (f"--{name}={shlex.quote(str(folder / program / file))}" for name, file in options.items())
-        return " ".join((program, *given))
+        return " ".join((program, *given, f"--web.external-url=http://{socket.gethostname()}:{port}", *more))
 
     return f"""
 Next (if your brokers ask for TLS or a password, first set both under kafka in {written[0].absolute()}):
@@ -122,8 +123,10 @@ The status page is then at http://127.0.0.1:9464/. For another port set alerting
 
 For alerts, put your addresses into the lines marked FILL IN of these files, and start (Debian calls the second
 prometheus-alertmanager):
-  {start("prometheus", "prometheus.yml", "storage.tsdb.path")}
-  {start("alertmanager", "alertmanager.yaml", "storage.path")}
+  {start("prometheus", "prometheus.yml", "storage.tsdb.path", 9090)}
+  {start("alertmanager", "alertmanager.yaml", "storage.path", 9093, "--cluster.listen-address=")}
+Links in messages lead to --web.external-url: put the name there by which people reach this machine. Without
+--cluster.listen-address= an Alertmanager listens on port 9094 for others.
 If you run one of them already, the head of its file says what to take over.
 
 For Grafana, import the JSON files of {folder / "grafana"}.

@@ -146,7 +146,7 @@ def check(
         from parallax.check import exit_code
         from parallax.config import load
 
-        coming = look(load(config), doing)
+        coming = look(load(config), doing, config)
     lines = []
     while True:
         with waiting(said) as show:

@@ -23,11 +23,11 @@ def lead(
     from parallax.repair.lead import document, exit_code, in_words, look
 
     settings = used_settings(config)
-    found = look(settings, topic, partition or ())
+    shell = Shell.of(settings.kafka, config)
+    found = look(settings, topic, partition or (), shell)
     if output is Format.json:
         typer.echo(as_json([document(one) for one in found]))
     else:
-        shell = Shell.of(settings.kafka, config)
         typer.echo("\n".join(in_words(one, shell) for one in found))
     if code := exit_code(found):
         raise typer.Exit(code)

@@ -106,7 +106,7 @@ def plan(
     if lead and said:
         raise ConfigError("repair plan: --lead ends no transaction; leave out --outcome and --offset")
     with nullcontext() if file is None else file_to(file, PLAN) as to:
-        made = made_of(settings, place, said, say, Said(automation_paused, right), is_to_lead=lead)
+        made = made_of(settings, place, said, say, Said(automation_paused, right), is_to_lead=lead, config=config)
         if to is not None:
             to.write(as_json(document(made)) + "\n")
     typer.echo(

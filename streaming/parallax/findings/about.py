@@ -1,6 +1,7 @@
 """Names the one record that a finding is about.
 
-Its alert, its page and its commands all show this record's offset.
+Its alert, its page and its commands all show the offset of `parallax.findings.finding.shown_offset`. That is this
+record's, unless no replica holds it any more.
 """
 
 from __future__ import annotations

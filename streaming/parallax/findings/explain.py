@@ -153,7 +153,7 @@ def _of_the_leader(known: Grounds) -> str:
         return "consumers that read from the leader do not meet it."
     if known.is_leader_undisputed:
         return "nothing is proven of what it shows, and nothing says that it is wrong."
-    return "nothing is proven of what it shows, so consumers that read from the leader may be misled as well."
+    return "nothing is proven of what it shows, so it is not known what consumers of the leader read."
 
 
 def _blocked(finding: Finding) -> str:

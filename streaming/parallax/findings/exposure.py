@@ -50,7 +50,7 @@ class Reign:
         epochs: its first and its last leader epoch in this period.
         began_at: the broker's own high watermark when it was first seen to lead; -1 where that is not known.
         after: the last look before ``since``, at which it did not lead; None where no earlier look is on record.
-        ended_by: the first look after ``until``, at which it did not lead; None where no later look is on record.
+        ended_by: the first look after ``until``, at which it did not lead; None where no later look was read.
     """
 
     broker: int
@@ -62,15 +62,25 @@ class Reign:
     ended_by: datetime | None = None
 
     @property
+    def began(self) -> tuple[datetime | None, datetime]:
+        """When it began: between these two moments. The first is None if it is not known."""
+        return None if self.after is None else self.after - STALE, self.since
+
+    @property
+    def ended(self) -> tuple[datetime, datetime | None]:
+        """When it ended: between these two moments. The second is None if no look shows an end."""
+        return self.until - STALE, self.ended_by
+
+    @property
     def in_words(self) -> str:
         """When it began and ended, for a sentence, e.g. ``began to lead between A and B, and stopped ...``."""
-        since, until = utc_text(self.since), utc_text(self.until)
-        began = f"led already at the first look on record, {since}"
-        if self.after is not None:
-            began = f"began to lead between {utc_text(self.after - STALE)} and {since}"
-        ended = f"led still at the last look on record, {until}"
-        if self.ended_by is not None:
-            ended = f"stopped between {utc_text(self.until - STALE)} and {utc_text(self.ended_by)}"
+        (after, by), (ended_after, ended_by) = self.began, self.ended
+        began = f"led already at the first look on record, {utc_text(by)}"
+        if after is not None:
+            began = f"began to lead between {utc_text(after)} and {utc_text(by)}"
+        ended = f"led still at {utc_text(self.until)}"
+        if ended_by is not None:
+            ended = f"stopped between {utc_text(ended_after)} and {utc_text(ended_by)}"
         return f"{began}, and {ended} ({self.epochs_in_words})"
 
     @property

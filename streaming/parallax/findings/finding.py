@@ -169,7 +169,7 @@ def made(
         text = unsettled(claim, decision)
         evidence["resolution"] = str(decision.resolution)
     elif status is FindingStatus.RESOLVED:
-        said = led.in_words(finding_id, decision.kind) if led is not None else ""
+        said = led.in_words(finding_id, decision.kind, variant) if led is not None else ""
         text = resolved(claim, decision, answers, repaired, variant, said)
         evidence |= _of_the_end(decision, is_repaired=bool(repaired)) | dict(left or {})
     else:

@@ -166,15 +166,15 @@ def abort_command(place: TopicPartition, start_offset: int, shell: Shell) -> str
     return f"kafka-transactions.sh {shell.brokers()} abort {where} --start-offset {start_offset}"
 
 
-def how_to_end(one: Open, kafka: Mapping[str, str]) -> str:
+def how_to_end(one: Open, shell: Shell) -> str:
     """Return sentences on how to end a hanging transaction, with the commands to commit it or to abort it.
 
     Args:
         one: the transaction.
-        kafka: the settings' section ``kafka``.
+        shell: how the commands name the cluster and the job.
     """
     said = "--outcome", "commit", "--offset", one.start_offset
-    place, shell = ("--topic", one.place.topic, "--partition", one.place.partition), Shell.of(kafka)
+    place = "--topic", one.place.topic, "--partition", one.place.partition
     commit = shell.parallax("repair", "plan", *place, *said, by_settings=True)
     return (
         f"If its records were meant to be committed, plan that: {commit}. If none of them was, "

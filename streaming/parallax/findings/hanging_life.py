@@ -7,12 +7,12 @@ are pure: they use no clock and ask no broker.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from parallax.findings.hanging import Open, Standing, Verdict, described, held_back, how_to_end
 from parallax.moments import time_text
 from parallax.runbook import HANGING, RUNBOOK, section
+from parallax.shell import Shell
 
 UNSEEN_S = 900.0
 """After so many seconds in which no replica showed it open, a transaction may be over. An idle replica reports at least
@@ -165,18 +165,18 @@ def headline(hanging: Hanging) -> str:
     return "a transaction hangs" if hanging.hangs else "a transaction is open for longer than its timeout may be"
 
 
-def words(hanging: Hanging, kafka: Mapping[str, str], runbook: str = RUNBOOK) -> str:
+def words(hanging: Hanging, shell: Shell, runbook: str = RUNBOOK) -> str:
     """Return the report's text: which transaction it is, since when, what consumers see, and what to do.
 
     Args:
         hanging: the transaction.
-        kafka: the settings' section ``kafka``.
+        shell: how commands name the cluster and the job.
         runbook: address or path of the runbook.
     """
     one = hanging.one
     said = f"{described(one)}: {hanging.why}. {_since(hanging)} {held_back(one)}"
     if hanging.hangs:
-        return f"{said} {how_to_end(one, kafka)}"
+        return f"{said} {how_to_end(one, shell)}"
     return f"{said} See {section(runbook, HANGING)}."
 
 

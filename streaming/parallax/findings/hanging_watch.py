@@ -25,6 +25,7 @@ from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
 from parallax.replica.types import HowGone, TopicMetadata
 from parallax.runbook import RUNBOOK
+from parallax.shell import Shell
 from parallax.views.control import refusals
 
 log = structlog.get_logger(__name__)
@@ -271,7 +272,7 @@ class HangingThread:
         on_round: called with the reported transactions, at the start and after each round.
         on_change: called with the reported transactions after each round that changed them; it writes them to the
             storage.
-        kafka: the settings' section ``kafka``, for commands in log lines.
+        shell: how commands in log lines name the cluster and the job.
         runbook: address or path of the runbook, for log lines.
     """
 
@@ -281,14 +282,14 @@ class HangingThread:
         stands: Callable[[], Mapping[TopicPartition, Standstill]],
         on_round: Callable[[Sequence[Hanging]], None],
         on_change: Callable[[Sequence[Hanging]], None],
-        kafka: Mapping[str, str],
+        shell: Shell,
         runbook: str = RUNBOOK,
     ) -> None:
         self._watch = watch
         self._stands = stands
         self._on_round = on_round
         self._on_change = on_change
-        self._kafka, self._runbook = kafka, runbook
+        self._shell, self._runbook = shell, runbook
         self._is_failing = self._is_unrecorded = False
         self._known = {one.one.identity: one for one in watch.reported}
         self._unseen: set[tuple[TopicPartition, int, int]] = set()
@@ -343,7 +344,7 @@ class HangingThread:
         for identity, one in now.items():
             before = self._known.get(identity)
             if before is None:
-                log.error(headline(one), **_about(one.one), what=words(one, self._kafka, self._runbook))
+                log.error(headline(one), **_about(one.one), what=words(one, self._shell, self._runbook))
             elif before.hangs and not one.hangs:
                 what = f"{one.why}; it stays reported until consumers in read_committed go on. Do not abort it by hand"
                 log.warning("a transaction that hung is listed by a coordinator", **_about(one.one), what=what)

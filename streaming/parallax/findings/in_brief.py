@@ -11,7 +11,9 @@ from datetime import datetime
 from enum import StrEnum
 
 from parallax.findings.decide import Resolution
-from parallax.findings.finding import Finding, asked_at, evidence_of, has_spread
+from parallax.findings.finding import Finding, asked_at, effect_in, evidence_of, has_spread
+from parallax.findings.summary import BY_A_REPAIR
+from parallax.findings.tense import in_past
 from parallax.kinds import KINDS, OPEN_KINDS, Clears
 from parallax.model import NOBODY, FindingStatus
 
@@ -65,13 +67,13 @@ def suspected_in_words(at: datetime) -> str:
 
 
 _ENDED: Mapping[Resolution, str] = {
-    Resolution.HEALED: "they agree again",
+    Resolution.HEALED: "the replicas agree again",
     Resolution.UNPROVEN: "the difference is gone, and nothing proves what is left",
-    Resolution.BY_WORD: "they were repaired by a person's word",
-    Resolution.DIFFERS: "they differ otherwise now",
-    Resolution.COMPACTED: "its record is gone",
+    Resolution.BY_WORD: "it was repaired by a person's word",
+    Resolution.DIFFERS: "the replicas differ otherwise now",
+    Resolution.COMPACTED: "the record is gone",
     Resolution.INCOMPARABLE: "nothing is left to compare",
-    Resolution.DELETED: "its record is gone",
+    Resolution.DELETED: "the record is gone",
     Resolution.SUPERSEDED: "it was overwritten everywhere",
     Resolution.EXPLAINED: "another finding reports it now",
     Resolution.PART: "an incident reports it now",
@@ -82,17 +84,32 @@ _ENDED: Mapping[Resolution, str] = {
 _TAKEN = (Resolution.COMPACTED, Resolution.DELETED)
 
 
+def was_in_words(finding: Finding) -> str:
+    """Return what a finding was, as a title in the past tense: ``Broker 2 lacked a record of orders-0, or ...``.
+
+    Args:
+        finding: its last known event.
+    """
+    place = finding.place.name
+    if finding.broker == NOBODY:
+        return f"Replicas of {place} differed ({finding.kind})"
+    return in_past(effect_in(finding).headline.format(broker=finding.broker, partition=place))
+
+
 def ended_in_words(event: Finding) -> str:
-    """Return how a resolved finding ended, in a clause: ``they agree again``. Empty if the event does not say.
+    """Return how a resolved finding ended, in a clause: ``it was repaired``. Empty if the event does not say.
 
     Args:
         event: the finding's last event.
     """
-    resolution = evidence_of(event).get("resolution")
-    if event.kind in OPEN_KINDS and resolution in _TAKEN:
+    resolution, is_repaired = evidence_of(event).get("resolution"), bool(evidence_of(event).get("repaired"))
+    was_open = event.kind in OPEN_KINDS
+    if is_repaired and (resolution == Resolution.HEALED or (was_open and resolution in _TAKEN)):
+        return "it was repaired"
+    if was_open and resolution in _TAKEN:
         # A freeze is over with its transaction, whatever is left of that.
         return "the transaction is no longer open"
-    if evidence_of(event).get("repaired") and resolution in _TAKEN:
+    if is_repaired and event.broker != NOBODY and resolution in BY_A_REPAIR:
         return "a repair replaced what was wrong"
     return next((words for how, words in _ENDED.items() if how == resolution), "")
 
@@ -155,4 +172,5 @@ __all__ = [
     "seen_counts",
     "standing_freeze",
     "suspected_in_words",
+    "was_in_words",
 ]

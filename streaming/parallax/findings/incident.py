@@ -154,7 +154,7 @@ def incident_event(
     if status is FindingStatus.RESOLVED:
         text, resolution = incident_over(group, _ended(tally), at)
         if led is not None:
-            text = f"{text} {led.in_words(finding_id, group.kind)}"
+            text = f"{text} {led.in_words(finding_id, group.kind, variant_of_many(group))}"
         evidence["resolution"] = resolution
     else:
         text = incident(group, tally.count, (tally.lowest, tally.highest), tally.waiting, status, is_exposed=leads)

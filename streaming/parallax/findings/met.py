@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 from parallax.counts import agreed
-from parallax.kinds import OPEN_KINDS
+from parallax.kinds import OPEN_KINDS, effect_of
 from parallax.model import NOBODY, UNKNOWN, FindingKind
 from parallax.moments import time_text
 
@@ -39,20 +39,21 @@ class Met:
         said = evidence.get(MET)
         return None if said is None else cls(tuple(said["leaders"]), said["since_ms"], said["until_ms"])
 
-    def in_words(self, finding_id: str, kind: FindingKind) -> str:
+    def in_words(self, finding_id: str, kind: FindingKind, variant: str) -> str:
         """Say in two sentences who led and when, for the text of a finding that is over, and where more is said.
 
         Args:
             finding_id: the finding's id.
             kind: the finding's kind.
+            variant: what the finding is about (`parallax.kinds.Variant`), which says what consumers could see.
         """
         named = " and ".join(map(str, self.leaders))
         who = f"{agreed(len(self.leaders), 'Broker', 'Brokers')} {named}" if named else "A replica that showed it"
         since, until = time_text(self.since_ms), time_text(self.until_ms)
-        what = "were held back" if kind in OPEN_KINDS else "could be misled"
+        what = "were held back" if kind in OPEN_KINDS else effect_of(kind, variant).could
         return (
             f"{who} led meanwhile, first seen {since} and no longer so {until}: consumers of the leader {what}. "
-            f"Groups that it may concern: parallax findings readers {finding_id[:_ID_CHARACTERS]} -c CONFIG."
+            f"Groups that it may concern: `parallax findings readers {finding_id[:_ID_CHARACTERS]}`."
         )
 
 

@@ -166,8 +166,8 @@ def in_words(found: Readers) -> str:
 _NOT_KNOWN = "Consumers that commit no offsets to Kafka are not known here."
 
 
-def _moment(at: datetime | None) -> str | None:
-    return None if at is None else at.isoformat()
+def _between(after: datetime | None, by: datetime | None) -> dict[str, str | None]:
+    return {name: None if at is None else at.isoformat() for name, at in (("after", after), ("by", by))}
 
 
 def document(found: Readers) -> dict[str, Any]:
@@ -177,8 +177,8 @@ def document(found: Readers) -> dict[str, Any]:
             {
                 "broker": reign.broker,
                 "leader_epochs": list(reign.epochs),
-                "began": {"after": _moment(reign.after), "by": _moment(reign.since)},
-                "ended": {"after": _moment(reign.until), "by": _moment(reign.ended_by)},
+                "began": _between(*reign.began),
+                "ended": _between(*reign.ended),
             }
             for reign in found.reigns
         ],

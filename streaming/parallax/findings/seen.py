@@ -85,7 +85,9 @@ def _moment(storage: str, finding: Finding) -> datetime:
         reigns: list[Reign] = led_around(storage, finding)
     except FAILURES:
         reigns = []
-    return max((one.until for one in reigns if one.broker in wrong), default=finding.decided_at).astimezone(UTC)
+    over = [] if finding.stands else [finding.decided_at]
+    led = (min([one.until, *over]) for one in reigns if one.broker in wrong)
+    return max(led, default=finding.decided_at).astimezone(UTC)
 
 
 __all__ = ["seen", "seen_around"]

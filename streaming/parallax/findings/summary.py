@@ -295,9 +295,9 @@ def incident_over(group: Group, ended: Mapping[str, int], at: datetime) -> tuple
     return f"{was} {how}: {none}.", resolution
 
 
-_MISLED = "consumers that read there before may have been misled."
+_SEEN = "consumers that read it there {could}. Whether any did, and since when, is not known here."
 _HELD_BACK = "consumers in read_committed got nothing beyond it there. They were shown nothing wrong."
-"""What misled readers is replaced by, for a transaction that was open: a freeze shows nobody anything."""
+"""What consumers could see is replaced by, for a transaction that was open: a freeze shows nobody anything."""
 _RESOLVED = {
     Resolution.HEALED: "Healed: {reason}.",
     Resolution.UNPROVEN: "Not healed: {reason}. No end marker was seen there that proved that outcome: what was shown "
@@ -305,12 +305,12 @@ _RESOLVED = {
     Resolution.BY_WORD: "Repaired by a person's word: {reason}. {repaired} Nobody proved which was right.",
     Resolution.DIFFERS: "Not healed: {reason}. The replicas still differed in that key, and what broker {broker} "
     "showed was another divergence.",
-    Resolution.COMPACTED: "Not healed: {reason}. The cleaner has taken what had shown the difference: {misled}",
+    Resolution.COMPACTED: "Not healed: {reason}. The cleaner has taken what had shown the difference: {seen}",
     Resolution.INCOMPARABLE: "Not healed: {reason}. Nothing was left that showed whether what broker {broker} showed "
     "was right.",
     Resolution.DELETED: "Not healed: {reason}. What had shown the difference was deleted with the start of the log: "
-    "{misled}",
-    Resolution.SUPERSEDED: "Not healed: {reason}. All replicas had come to show what broker {broker} showed: {misled}",
+    "{seen}",
+    Resolution.SUPERSEDED: "Not healed: {reason}. All replicas had come to show what broker {broker} showed: {seen}",
     Resolution.EXPLAINED: "Not healed: {reason}. That finding says who is wrong.",
     Resolution.PART: "Not healed: {reason}.",
     Resolution.GONE: "Not healed: {reason}.",
@@ -333,13 +333,13 @@ _TRACELESS = (
 
 _NO_TRACE = (Resolution.COMPACTED, Resolution.DELETED)
 _OPEN_NO_MORE = (
-    "Over for consumers: {reason}. While broker {broker} held the transaction open, {misled} Its record was gone from "
+    "Over for consumers: {reason}. While broker {broker} held the transaction open, {seen} Its record was gone from "
     "broker {broker}."
 )
 """A freeze ends with its transaction, whatever is left of that."""
-_REPAIRED = "Repaired: {repaired} While broker {broker} held the transaction open, {misled}"
-_REPLACED = "Repaired: {repaired} What broker {broker} had shown was gone from its log: {misled}"
-_BY_A_REPAIR = (Resolution.UNPROVEN, Resolution.COMPACTED, Resolution.INCOMPARABLE, Resolution.DELETED)
+_REPAIRED = "Repaired: {repaired} While broker {broker} held the transaction open, {seen}"
+_REPLACED = "Repaired: {repaired} What broker {broker} had shown was gone from its log: {seen}"
+BY_A_REPAIR = (Resolution.UNPROVEN, Resolution.COMPACTED, Resolution.INCOMPARABLE, Resolution.DELETED)
 """Ends that do not show by themselves that the replica is right. A repair on record says why nothing is left."""
 
 
@@ -362,7 +362,7 @@ def resolved(
         met: sentences on when consumers of the leader met it. They are left out if another finding explains it, because
             that one says who is wrong.
     """
-    said = f"{_was(claim, variant)} {_how(claim, decision, answers, repaired)}"
+    said = f"{_was(claim, variant)} {_how(claim, decision, answers, repaired, effect_of(claim.kind, variant).could)}"
     return f"{said} {met}" if met and decision.resolution is not Resolution.EXPLAINED else said
 
 
@@ -395,7 +395,7 @@ def _was(claim: Claim, variant: str) -> str:
     return was.format(broker=claim.broker, partition=partition, offset=claim.first_offset)
 
 
-def _how(claim: Claim, decision: Decision, answers: Answers, repaired: str) -> str:
+def _how(claim: Claim, decision: Decision, answers: Answers, repaired: str, could: str) -> str:
     text = _RESOLVED[decision.resolution]
     was_open = claim.kind in OPEN_KINDS
     if was_open and decision.resolution in _NO_TRACE:
@@ -406,10 +406,10 @@ def _how(claim: Claim, decision: Decision, answers: Answers, repaired: str) -> s
         text = _RESOLVED_WITHOUT_DIRECTION
     elif repaired and decision.resolution is Resolution.HEALED:
         text = "Repaired: {repaired}"
-    elif repaired and claim.broker != NOBODY and decision.resolution in _BY_A_REPAIR:
+    elif repaired and claim.broker != NOBODY and decision.resolution in BY_A_REPAIR:
         text = _REPLACED
-    misled = _HELD_BACK if was_open else _MISLED
-    return text.format(reason=_past(decision, answers), broker=claim.broker, misled=misled, repaired=repaired)
+    seen = _HELD_BACK if was_open else _SEEN.format(could=could)
+    return text.format(reason=_past(decision, answers), broker=claim.broker, seen=seen, repaired=repaired)
 
 
 _AS_READ = "according to what was read earlier"

@@ -39,6 +39,7 @@ PAST = {
     "shows": "showed",
     "stand": "stood",
     "stands": "stood",
+    "takes": "took",
 }
 """The present-tense words of the reasons in `parallax.findings.decide`."""
 

@@ -41,6 +41,16 @@ class Unclear(StrEnum):
     """
     REASSIGNED = "reassigned"
     """The replica was taken off its broker and given back while the broker answered. Its log is copied again."""
+    SLOW = "slow"
+    """A repair copied the replica, and the copy took longer than half of ``delete.retention.ms``."""
+
+
+NO_OUTAGE = (Unclear.NO_TIME, Unclear.REASSIGNED, Unclear.SLOW)
+"""Reasons of late copies that no outage has caused.
+
+Somebody ordered the copy, as in a reassignment. Or ``delete.retention.ms`` is too short to be watched, so that replicas
+count as late after each restart.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +112,8 @@ class Late:
 
     @property
     def is_of_an_outage(self) -> bool:
-        """Whether the replica is, or may be, late because its broker was away for too long.
-
-        False if somebody ordered the copy, as in a reassignment. False, too, for topics whose ``delete.retention.ms``
-        is too short to be watched, since their replicas count as late after each restart.
-        """
-        return self.absence.unclear not in (Unclear.REASSIGNED, Unclear.NO_TIME)
+        """Whether the replica is, or may be, late because its broker was away for too long (`NO_OUTAGE`)."""
+        return self.absence.unclear not in NO_OUTAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,4 +168,4 @@ def leaves_no_time(retention_ms: int, skew_ms: int, look_ms: int) -> bool:
     return retention_ms <= skew_ms + look_ms
 
 
-__all__ = ["Absence", "Absences", "Late", "Presence", "Unclear", "leaves_no_time"]
+__all__ = ["NO_OUTAGE", "Absence", "Absences", "Late", "Presence", "Unclear", "leaves_no_time"]

@@ -24,7 +24,7 @@ from parallax.guard.pauses import Hold
 from parallax.guard.pauses import on_record as holds_on_record
 from parallax.guard.recall import OF_A_LOOK
 from parallax.guard.table import GuardTable
-from parallax.guard.words import NO_TIME, PRESENCE, UNCLEAR
+from parallax.guard.words import NO_TIME, PRESENCE, UNCLEAR, late_in_short
 from parallax.model import TopicPartition
 from parallax.moments import time_text
 from parallax.views.event_log import EventLogError
@@ -90,8 +90,8 @@ def on_record(
     holds = [hold for hold in holds_on_record(events) if hold.topic == place.topic]
     said += [_of_past(one, now_ms) for one in history(looks, clock, holds)]
     said += [
-        f"Broker {one.broker} copied records at {time_text(one.at_ms)} that may have been cleaned before. That holds "
-        "until an audit that begins later leaves nothing of the partition unknown."
+        f"Of the replica of broker {one.broker}, as seen at {time_text(one.at_ms)}: {late_in_short(one)}. `parallax "
+        f"lead {place.topic}` says which audit ends that doubt."
         for one in load(storage) or ()
         if one.place == place
     ]

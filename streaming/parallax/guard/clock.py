@@ -200,6 +200,21 @@ class Clock:
         """Add late replicas that an earlier process recorded in the table ``late_replicas``."""
         self._late |= {(one.place, one.broker): one for one in late}
 
+    def copied(self, late: Iterable[Late], at_ms: int) -> list[Late]:
+        """Add late replicas that others than the clock have noticed. Those that it does not watch are left out.
+
+        Args:
+            late: the replicas.
+            at_ms: when that is noticed, in milliseconds since 1970 UTC. Only an audit that begins later counts, by the
+                clock of this machine.
+
+        Returns:
+            The replicas that are watched, with ``at_ms``.
+        """
+        found = [replace(one, at_ms=at_ms) for one in late if self.answers(one.place, one.broker) is not None]
+        self._late |= {(one.place, one.broker): one for one in found}
+        return found
+
     def late(self) -> list[Late]:
         """Return all late replicas. A replica stays late until `audited` removes it."""
         return list(self._late.values())

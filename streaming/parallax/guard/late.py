@@ -58,7 +58,7 @@ TABLE = Table(
         Column(
             "unclear",
             pa.string(),
-            "Why bound_ms is not known or says nothing: before_watch, copying, settings, no_time or reassigned.",
+            f"Why bound_ms is not known or says nothing: {', '.join(Unclear)}.",
         ),
     ),
 )

@@ -11,7 +11,7 @@ import pyarrow as pa
 import structlog
 from deltalake.exceptions import DeltaError
 
-from parallax.audit.ledger import SETTLED_BY, has_verdict
+from parallax.audit.ledger import has_verdict
 from parallax.audit.result import AuditReport
 from parallax.config import Settings
 from parallax.counts import named
@@ -25,7 +25,7 @@ from parallax.guard.outages import Change, Outages, Step
 from parallax.guard.pauses import Paused, on_record
 from parallax.guard.recall import recall
 from parallax.guard.table import GuardTable
-from parallax.guard.words import UNCLEAR, unwatched_in_words
+from parallax.guard.words import UNCLEAR, audit_command, audit_in_words, unwatched_in_words
 from parallax.model import TopicPartition
 from parallax.moments import time_text
 from parallax.shell import ANYWHERE, Shell
@@ -36,6 +36,8 @@ log = structlog.get_logger(__name__)
 _UNTOLD = "replicas are back, and nobody can tell whether in time"
 _TRY_AGAIN_S = 60.0
 """How long after it could not be read the record of late replicas is read again."""
+_SLOW_S = 60.0
+"""How often it is asked which copies took too long."""
 
 
 def clock_of(settings: Settings) -> Clock:
@@ -56,6 +58,8 @@ class Timekeeper:
         now: returns the time in seconds since 1970 UTC; a test gives its own.
         shell: how commands in the log name the job.
         differing: returns the partitions with findings that are not over.
+        slow: returns the replicas that were copied too slowly, as the record of repairs has it, until an audit of the
+            job has compared them.
         is_audited: whether the job audits what was copied late (``audit.unread_delay_s``).
     """
 
@@ -67,6 +71,7 @@ class Timekeeper:
         now: Callable[[], float] = time.time,
         shell: Shell = ANYWHERE,
         differing: Callable[[], Collection[TopicPartition]] = tuple,
+        slow: Callable[[], Collection[Late]] = tuple,
         *,
         is_audited: bool = True,
     ) -> None:
@@ -82,6 +87,9 @@ class Timekeeper:
         self._said = Absences()
         self._outages = Outages(clock.answers, differing)
         self._shell = shell
+        self._slow = slow
+        self._slow_known: set[Late] = set()
+        self._slow_at = 0.0
         self.recalled: frozenset[TopicPartition] = frozenset()
         """The partitions that an earlier process recorded until it stopped."""
 
@@ -111,6 +119,7 @@ class Timekeeper:
         now_ms = int(self._now() * 1000)
         with self._lock:
             self._warn(self._clock.observe([Look.of_row(row, now_ms) for row in rows]))
+            self._take_in_slow(now_ms)
             self._tell()
 
     def read(self, readings: Iterable[Reading]) -> None:
@@ -144,6 +153,16 @@ class Timekeeper:
                 self._clock.audited(place, int(report.started_at * 1000))
             self._outages.audited(verdicts)
             self._tell()
+
+    def _take_in_slow(self, now_ms: int) -> None:
+        if self._now() < self._slow_at:
+            return
+        self._slow_at = self._now() + _SLOW_S
+        new = [one for one in self._slow() if one not in self._slow_known]
+        found = self._clock.copied(new, now_ms)
+        replicas = {one.replica for one in found}
+        self._slow_known |= {one for one in new if one.replica in replicas}
+        self._warn(found)
 
     def _remember(self) -> bool:
         """Take in who was late before, once; whether that has been done. What cannot be read is not written over."""
@@ -186,24 +205,29 @@ class Timekeeper:
             groups.setdefault((one.broker, one.absence.unclear), []).append(one)
         for (_, unclear), those in groups.items():
             if unclear is Unclear.REASSIGNED:
-                log.info("replicas are copied again", **_words(those, self._shell))
+                log.info("replicas are copied again", **_words(those, self._shell, is_audited=self._is_audited))
             elif unclear is Unclear.NO_TIME:
-                log.info(_UNTOLD, **_words(those, self._shell))
+                log.info(_UNTOLD, **_words(those, self._shell, is_audited=self._is_audited))
+            elif unclear is Unclear.SLOW:
+                log.warning(
+                    "a repair copied replicas too slowly", **_words(those, self._shell, is_audited=self._is_audited)
+                )
             elif unclear is not None:
-                log.warning(_UNTOLD, **_words(those, self._shell))
+                log.warning(_UNTOLD, **_words(those, self._shell, is_audited=self._is_audited))
             else:
-                log.warning("replicas were back too late", **_words(those, self._shell))
+                log.warning("replicas were back too late", **_words(those, self._shell, is_audited=self._is_audited))
 
 
-def _words(late: Sequence[Late], shell: Shell) -> dict[str, Any]:
+def _words(late: Sequence[Late], shell: Shell, *, is_audited: bool = True) -> dict[str, Any]:
     """What the log says of late replicas of one broker, of one reason."""
     first = late[0].absence
     bounds = [one.absence.bound_ms for one in late if one.absence.bound_ms is not None]
     places = sorted({one.place for one in late})
-    where = ("--topic", places[0].topic, "--partition", places[0].partition) if len(places) == 1 else ()
     means = "they may have missed tombstones or end markers that were cleaned meanwhile"
     if first.unclear is Unclear.REASSIGNED:
         means = "that is no fault: each copy is compared as a new replica is"
+    audits = audit_in_words(places, {} if is_audited else None, 0.0, shell)
+    command = f"; to compare them now: {audit_command(places, shell)}" if is_audited else ""
     return {
         "broker": late[0].broker,
         "topics": named(place.topic for place in places),
@@ -211,8 +235,7 @@ def _words(late: Sequence[Late], shell: Shell) -> dict[str, Any]:
         "kept_until": time_text(min(bounds)) if bounds and first.unclear is None else None,
         "complete_until": time_text(min(one.absence.since_ms for one in late)),
         "why": None if first.unclear is None else UNCLEAR[first.unclear],
-        "what": f"{means}; whether one has is not known until {SETTLED_BY}; "
-        f"to compare them now: {shell.parallax('audit', *where, by_settings=True)}",
+        "what": f"{means}; {audits}{command}",
     }
 
 

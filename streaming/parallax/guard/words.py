@@ -9,6 +9,7 @@ from parallax.guard.absences import Absence, Absences, Late, Presence, Unclear
 from parallax.guard.holds import EventKind
 from parallax.model import TopicPartition
 from parallax.moments import span_text, time_text
+from parallax.shell import ANYWHERE, Shell
 
 PRESENCE = {
     Presence.AWAY: "away",
@@ -38,8 +39,11 @@ UNCLEAR = {
     Unclear.SETTINGS: "the settings of the topic cannot be read",
     Unclear.NO_TIME: NO_TIME,
     Unclear.REASSIGNED: "it was taken off the broker and given back",
+    Unclear.SLOW: "the copy by a repair took longer than half of delete.retention.ms",
 }
 _MISSED = "tombstones or end markers"
+_TOPICS = 3
+"""How many topics a printed command names at most."""
 _UNTOLD = "nobody can tell whether in time"
 
 
@@ -93,7 +97,9 @@ def summed(absences: Absences, now: float) -> str:
     return "; ".join(parts)
 
 
-def late_in_words(late: Collection[Late], audits_at: Mapping[TopicPartition, float] | None, now: float) -> str:
+def late_in_words(
+    late: Collection[Late], audits_at: Mapping[TopicPartition, float] | None, now: float, shell: Shell = ANYWHERE
+) -> str:
     """Return a sentence that names the late replicas and says when the job audits them; empty if there are none.
 
     Args:
@@ -101,17 +107,21 @@ def late_in_words(late: Collection[Late], audits_at: Mapping[TopicPartition, flo
         audits_at: by partition that the job can audit, when it does, seconds since 1970 UTC; None if it audits no
             partition because of late replicas.
         now: seconds since 1970 UTC.
+        shell: how commands name the job.
     """
     anew = [one for one in late if one.absence.unclear is Unclear.REASSIGNED]
     passed = [one for one in late if one.absence.unclear is None]
+    slow = [one for one in late if one.absence.unclear is Unclear.SLOW]
     untold: dict[Unclear, list[Late]] = {}
     for one in late:
-        if one.absence.unclear not in (None, Unclear.REASSIGNED):
+        if one.absence.unclear not in (None, Unclear.REASSIGNED, Unclear.SLOW):
             untold.setdefault(one.absence.unclear, []).append(one)
     parts = []
     if passed:
         copied = f"copied {agreed(len(passed), 'its log', 'their logs')} late"
         parts.append(f"{_replicas(passed)} {copied} and may have missed {_MISSED} that had been cleaned by then")
+    if slow:
+        parts.append(f"{_replicas(slow)} may have missed {_MISSED}: {UNCLEAR[Unclear.SLOW]}")
     for unclear, those in untold.items():
         parts.append(f"{_replicas(those)} {agreed(len(those), 'is', 'are')} back, and {_UNTOLD}: {UNCLEAR[unclear]}")
     if anew:
@@ -121,13 +131,15 @@ def late_in_words(late: Collection[Late], audits_at: Mapping[TopicPartition, flo
         parts.append(f"{whose} copied again since {since}: {who} taken off the broker and given back")
     if not late:
         return ""
-    return f"{'; '.join(parts)}; {audit_in_words({one.place for one in late}, audits_at, now)}"
+    return f"{'; '.join(parts)}; {audit_in_words({one.place for one in late}, audits_at, now, shell)}"
 
 
 def late_in_short(late: Late) -> str:
     """Return a phrase about one late replica: that it copied late, or that nobody knows whether it did."""
     if late.absence.unclear is Unclear.REASSIGNED:
         return f"copied again since {time_text(late.absence.since_ms)}: {UNCLEAR[Unclear.REASSIGNED]}"
+    if late.absence.unclear is Unclear.SLOW:
+        return f"it may have missed {_MISSED}: {UNCLEAR[Unclear.SLOW]}"
     if late.absence.unclear is not None:
         return f"it is back, and {_UNTOLD}: {UNCLEAR[late.absence.unclear]}"
     return f"it copied its log late and may have missed {_MISSED}"
@@ -176,21 +188,25 @@ def who_audits(them: str, *, is_audited: bool) -> str:
 
 
 def audit_in_words(
-    places: Collection[TopicPartition], audits_at: Mapping[TopicPartition, float] | None, now: float
+    places: Collection[TopicPartition],
+    audits_at: Mapping[TopicPartition, float] | None,
+    now: float,
+    shell: Shell = ANYWHERE,
 ) -> str:
-    """Return a clause that says when the job audits partitions in which something was read or copied too late.
+    """Return a clause that says which audit ends it that something of partitions was read or copied too late, and when.
 
     Args:
         places: the partitions.
         audits_at: by partition that the job can audit, when it does, seconds since 1970 UTC; None if it audits no
             partition for this reason.
         now: seconds since 1970 UTC.
+        shell: how commands name the job.
     """
     them = "the partitions" if len(places) > 1 else "the partition"
     if audits_at is None:
         return (
             f"{who_audits(them, is_audited=False)}: until it does (set that, or audit.interval_s), this stays; "
-            "parallax audit only prints what it finds"
+            f"to compare {them} now, and only print what is found: {audit_command(places, shell)}"
         )
     audits = who_audits(them, is_audited=True)
     times = [audits_at[place] for place in places if place in audits_at]
@@ -203,6 +219,19 @@ def audit_in_words(
     return f"{audits} {f'from {when} on' if len(places) > 1 else f'at {when}'}"
 
 
+def audit_command(places: Collection[TopicPartition], shell: Shell) -> str:
+    """The shell command that compares some partitions now. If they are many, it compares their topics, or all topics.
+
+    Args:
+        places: the partitions; not empty.
+        shell: how the command names the job.
+    """
+    topics = sorted({place.topic for place in places})
+    one = ("--partition", next(iter(places)).partition) if len(places) == 1 else ()
+    wanted = [word for topic in topics for word in ("--topic", topic)] if len(topics) <= _TOPICS else []
+    return shell.parallax("audit", *wanted, *one, by_settings=True)
+
+
 def _brokers(absences: Absences) -> str:
     return ", ".join(map(str, sorted({one.broker for one in absences.absent})))
 
@@ -212,6 +241,7 @@ __all__ = [
     "PRESENCE",
     "SAID",
     "UNCLEAR",
+    "audit_command",
     "audit_in_words",
     "in_words",
     "late_in_short",

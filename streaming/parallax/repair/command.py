@@ -71,6 +71,7 @@ def plan(
     more: Said = NOTHING_SAID,
     *,
     is_to_lead: bool = False,
+    config: Path | None = None,
 ) -> Plan:
     """Look at a partition, and make a plan for its findings and open transactions. This changes nothing.
 
@@ -81,6 +82,7 @@ def plan(
         say: called with a line about how far a long reading is.
         more: what else the person states.
         is_to_lead: whether the plan only changes who leads and mends nothing.
+        config: the settings file as it was given, for printed commands.
 
     Raises:
         ConfigError: the settings name another cluster than that of the storage, or several.
@@ -89,7 +91,7 @@ def plan(
         RepairCommandError: the broker that a person calls right holds no replica of the partition.
     """
     with _lookout(settings, place, say) as (lookout, _):
-        shell = Shell.of(settings.kafka)
+        shell = Shell.of(settings.kafka, config)
         if is_to_lead:
             return make(lookout.look(Wanted(places=True, doubts=True)), said, shell, more, is_to_lead=True)
         seen = lookout.look()

@@ -251,9 +251,9 @@ def _steps(
             MoveStep(
                 number=number + len(made) + 1,
                 act=_act(move),
-                title=_title(look, source, move),
+                title=_title(look, source, move, is_said=said.right is not None),
                 needs=_needs(look, joint, source, move, room, is_said=said.right is not None),
-                changes=_changes(look, source, move),
+                changes=_changes(look, source, move, is_said=said.right is not None),
                 takes=_takes(move, room),
                 half_way=_half_way(move),
                 undo=f"`parallax repair undo` assigns it as it was, {list(look.assigned)}; whoever has no copy by then "
@@ -287,19 +287,23 @@ def _act(move: Move) -> Act:
     ]
 
 
-def _title(look: Look, source: int, move: Move) -> str:
+def _title(look: Look, source: int, move: Move, *, is_said: bool) -> str:
     act, name = _act(move), look.place.name
     wrong = move.copied if act is Act.COPY else move.gone
     named = {"wrong": in_words(wrong)} if wrong else {}
     spare = {"spare": in_words(move.copied)} if act is Act.STAND_IN else {}
     line = act.begin(right=f"broker {source}", place=name, **named, **spare)
     rest = {
-        Act.LEAD: f": it is right about {name}.",
+        Act.LEAD: f" of {name}: that it is right {GIVEN}." if is_said else f": it is right about {name}.",
         Act.DROP: f" of {name}.",
         Act.COPY: f" of {name}, from broker {source}.",
         Act.ORDER: f": {name} was assigned to {list(move.replicas)}.",
     }
     return f"{line}{rest.get(act, '.')}"
+
+
+GIVEN = "is what was given (--right)"
+"""What is said of a replica that only a person calls right."""
 
 
 def proof(look: Look, joint: Together, source: int, wrong: Collection[int], *, is_said: bool) -> str:
@@ -317,7 +321,7 @@ def proof(look: Look, joint: Together, source: int, wrong: Collection[int], *, i
     against = "; ".join(filter(None, (loses(look, source), unsure(look, source, joint.findings, look.known_to))))
     rest = f". What speaks against it: {against}" if against else ""
     if is_said:
-        return f"broker {source} is right: whoever made this plan says so. No evidence proves it{rest}"
+        return f"that broker {source} is right {GIVEN}. No evidence proves it{rest}"
     return f"broker {source} is right, and {in_words(wrong)} wrong, by {' and '.join(joint.findings)}{rest}"
 
 
@@ -343,10 +347,11 @@ def _needs(look: Look, joint: Together, source: int, move: Move, room: _Room, *,
     )
 
 
-def _changes(look: Look, source: int, move: Move) -> str:
+def _changes(look: Look, source: int, move: Move, *, is_said: bool) -> str:
     match move.purpose:
         case Purpose.LEAD:
-            return f"Clients go over from broker {look.leader} to broker {source}, and read what is right from then on."
+            reads = "what it shows" if is_said else "what is right"
+            return f"Clients go over from broker {look.leader} to broker {source}, and read {reads} from then on."
         case Purpose.DROP:
             held = in_words(move.replicas).capitalize()
             return f"{held} hold it then. The copy of {in_words(move.gone)} is gone for good."
@@ -402,6 +407,7 @@ def _warning(source: int, move: Move, wrong: list[int], room: _Room, said: Said)
 
 
 __all__ = [
+    "GIVEN",
     "NOTHING_SAID",
     "Said",
     "Sides",

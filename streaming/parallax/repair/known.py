@@ -21,10 +21,12 @@ from parallax.findings.table import NoFindingsTableError, read_events, read_susp
 from parallax.guard.absences import Absences
 from parallax.guard.late import load
 from parallax.guard.timekeeper import clock_of, recorded
+from parallax.guard.words import audit_in_words
 from parallax.model import UNKNOWN, TopicPartition
 from parallax.moments import roughly
 from parallax.repair.leading import ALONE, Doubts, by_clock
-from parallax.repair.table import read_record
+from parallax.repair.slow import slow_copies
+from parallax.shell import ANYWHERE, Shell
 from parallax.source.feedback import ALL
 from parallax.source.repeats import LONGEST_US
 from parallax.views.event_log import EventLogError
@@ -33,7 +35,6 @@ from parallax.views.watching import job_runs
 
 _IDLE_S = 1.5 * LONGEST_US / 1e6 + 120
 """Even a partition at rest is recorded, and so compared, at least once in this time; seconds."""
-_SLOW = "it may lack tombstones or end markers: its copy took more than half of delete.retention.ms"
 _NEVER = 1 << 62
 """Later than any time: while its finding is open, a suspect that is raised again waits for nothing."""
 _FAILURES = (DeltaError, OSError, ValueError, pa.ArrowException)
@@ -51,11 +52,11 @@ class Known:
         coverage: how far the partitions were compared, without unknown offsets that an audit has compared since.
         absences: the replicas of any partition that are absent, or copied something too late.
         hanging: the transactions of any partition that hang, or are open for too long.
-        slow: by partition and broker, the id of the repair that copied the replica so slowly that the copy may lack
-            something. No audit by the job has compared it since.
         paused: the pauses of reading (``parallax pause``) by broker; the key -1 (`ALL`) means all brokers.
         read: the brokers that the job reads (``topics.brokers``); None for all.
         at: when the tables were read, seconds since 1970 UTC.
+        is_audited: whether the job audits what was copied late (``audit.unread_delay_s``).
+        shell: how commands name the job.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -64,10 +65,11 @@ class Known:
     coverage: Kept = field(default_factory=Kept)
     absences: Absences = field(default_factory=Absences)
     hanging: tuple[Hanging, ...] = ()
-    slow: Mapping[tuple[TopicPartition, int], str] = field(default_factory=dict)
     paused: Paused = field(default_factory=dict)
     read: frozenset[int] | None = None
     at: float = 0.0
+    is_audited: bool = True
+    shell: Shell = ANYWHERE
 
     def fitness(self, place: TopicPartition, brokers: Iterable[int]) -> dict[int, Fitness]:
         """For each broker of a partition, whether its replica may lead, and why not.
@@ -97,12 +99,11 @@ class Known:
             place: one of the partitions that this object is about.
             brokers: ids of the brokers that hold the partition.
         """
-        single = by_clock(place, self.absences, self.at)
+        audit = audit_in_words([place], {} if self.is_audited else None, self.at, self.shell)
+        single = by_clock(place, self.absences, self.at, audit)
         for broker in brokers:
             if self.read is not None and broker not in self.read:
                 single.setdefault(broker, []).append("the job does not read it (topics.brokers)")
-            if (name := self.slow.get((place, broker))) is not None:
-                single.setdefault(broker, []).append(f"{_SLOW} ({name[:8]}), until an audit by the job")
         for broker, pause in self.paused.items():
             for one in brokers if broker == ALL else (broker,):
                 single.setdefault(one, []).extend(f"not read: {text}" for text in in_words({broker: pause}))
@@ -114,7 +115,7 @@ class Known:
         return Doubts.made(coverage, pending, single, more, own, hanging)
 
 
-def known(settings: Settings, places: Collection[TopicPartition]) -> Known:
+def known(settings: Settings, places: Collection[TopicPartition], shell: Shell = ANYWHERE) -> Known:
     """Read what a job's tables say about some partitions.
 
     If the coverage or the absences cannot be read, `Known.whole` says so. Then no replica counts as fit to lead.
@@ -122,6 +123,7 @@ def known(settings: Settings, places: Collection[TopicPartition]) -> Known:
     Args:
         settings: the job's settings.
         places: the partitions.
+        shell: how commands name the job.
 
     Raises:
         FindingsTableError: the findings cannot be read.
@@ -141,29 +143,18 @@ def known(settings: Settings, places: Collection[TopicPartition]) -> Known:
     except _FAILURES as error:
         whole.append(f"how far was compared cannot be read ({one_line(error)})")
     whole += _unwatched(storage, state, now)
-    slow = {}
-    try:
-        record = read_record(storage)
-        copies = {place: record.slow_in(place) for place in places}
-        slow = {
-            (place, broker): name
-            for place, some in copies.items()
-            for broker, (name, at_ms) in some.items()
-            if not ledger.has_begun(place, at_ms + settings.guard.clock_skew_ms)
-        }
-    except EventLogError as error:
-        whole.append(f"what was repaired cannot be read ({one_line(error)})")
     return Known(
         tuple(one for one in standing.values() if one.place in places),
         _pending(storage, events, standing, places),
         tuple(whole),
         state,
-        _absences(settings, now, whole),
+        _absences(settings, ledger, now, whole),
         hanging_transactions(storage),
-        slow,
         paused(storage),
         None if settings.topics.brokers is None else frozenset(settings.topics.brokers),
         now,
+        settings.audit.takes_up_unread,
+        shell,
     )
 
 
@@ -174,7 +165,7 @@ def _unwatched(storage: str, state: Kept, now: float) -> Iterator[str]:
         yield f"nothing was compared for {roughly(now - state.at)}"
 
 
-def _absences(settings: Settings, now: float, whole: list[str]) -> Absences:
+def _absences(settings: Settings, ledger: Ledger, now: float, whole: list[str]) -> Absences:
     """Who was absent or late when the job recorded anything last; what cannot be read is said in ``whole``."""
     try:
         absent = recorded(settings.storage.path, clock_of(settings), int(now * 1000))
@@ -184,7 +175,15 @@ def _absences(settings: Settings, now: float, whole: list[str]) -> Absences:
     late = load(settings.storage.path)
     if late is None:
         whole.append("who copied too late cannot be read")
-    return Absences(tuple(absent), tuple(late or ()))
+    by_replica = {one.replica: one for one in late or ()}
+    try:
+        slow = slow_copies(settings, ledger)
+    except EventLogError as error:
+        whole.append(f"what was repaired cannot be read ({one_line(error)})")
+        slow = []
+    for one in slow:
+        by_replica.setdefault(one.replica, one)  # The job may not have noticed it, or may not run.
+    return Absences(tuple(absent), tuple(by_replica.values()))
 
 
 def _pending(

@@ -20,19 +20,20 @@ from parallax.repair.known import known
 from parallax.repair.leading import Led
 from parallax.replica.client import PartitionMetadata, ReplicaClient
 from parallax.replica.errors import UnknownTopic
-from parallax.shell import Shell
+from parallax.shell import ANYWHERE, Shell
 from parallax.views.binding import with_cluster
 
 EXIT_CODES = {May.SAFE: 0, May.UNSAFE: 1, May.UNKNOWN: 3}
 
 
-def look(settings: Settings, topic: str, partitions: Sequence[int] = ()) -> list[Led]:
+def look(settings: Settings, topic: str, partitions: Sequence[int] = (), shell: Shell = ANYWHERE) -> list[Led]:
     """Ask brokers and tables who leads each partition of a topic, and which replicas may. Changes nothing.
 
     Args:
         settings: the job's settings.
         topic: the topic's name.
         partitions: the numbers of the wanted partitions; all if it is empty.
+        shell: how commands in reasons name the job.
 
     Returns:
         One `Led` for each wanted partition, in the order of their numbers.
@@ -55,20 +56,21 @@ def look(settings: Settings, topic: str, partitions: Sequence[int] = ()) -> list
         for number, one in found.partitions.items()
         if not partitions or number in partitions
     }
-    return led(settings, wanted)
+    return led(settings, wanted, shell)
 
 
-def led(settings: Settings, wanted: Mapping[TopicPartition, PartitionMetadata]) -> list[Led]:
+def led(settings: Settings, wanted: Mapping[TopicPartition, PartitionMetadata], shell: Shell = ANYWHERE) -> list[Led]:
     """Return a `Led` for each of some partitions, in their order. Reads the job's tables and asks no broker.
 
     Args:
         settings: the job's settings, with the id of its cluster.
         wanted: the partitions, each with its metadata.
+        shell: how commands in reasons name the job.
 
     Raises:
         FindingsTableError, PauseError: what is on record cannot be read.
     """
-    told = known(settings, wanted.keys())
+    told = known(settings, wanted.keys(), shell)
     findings: dict[TopicPartition, list[Finding]] = {}
     for finding in told.findings:
         findings.setdefault(finding.place, []).append(finding)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from parallax.findings.grounds import are, in_words
 from parallax.findings.moves import Move, first_of, leading
 from parallax.remedies import Act
-from parallax.repair.copies import Said, Sides, given_up, proof, sides
+from parallax.repair.copies import GIVEN, Said, Sides, given_up, proof, sides
 from parallax.repair.fit import unsure
 from parallax.repair.layout import Layout, hindered
 from parallax.repair.seen import Look
@@ -49,7 +49,8 @@ def leadership(look: Look, shell: Shell, said: Said) -> Leadership:
     source = first_of(look.assigned, look.leader, sure or found.sources)
     move = leading(look.assigned, source, found.wrong)
     if look.leader == source and not move.is_new:
-        note = f"Broker {source} leads, and is right. {are(found.wrong, 'comes', 'come')} last already."
+        right = "and is right" if said.right is None else f"and that it is right {GIVEN}"
+        note = f"Broker {source} leads, {right}. {are(found.wrong, 'comes', 'come')} last already."
         return Leadership(missing=tuple(missing), note=note)
     layout = look.layout or Layout(error="it was not looked at")
     if why := hindered(layout, look.place, move, source, is_paused=said.is_paused):

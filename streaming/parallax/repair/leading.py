@@ -112,7 +112,7 @@ def _read_to(coverage: Coverage, *, is_stopped: bool) -> int:
     return min((min(at) for at, count in zip(views, left, strict=True) if at and count), default=UNKNOWN)
 
 
-def by_clock(place: TopicPartition, absences: Absences, now: float) -> dict[int, list[str]]:
+def by_clock(place: TopicPartition, absences: Absences, now: float, audit: str = "") -> dict[int, list[str]]:
     """For each broker that is absent or late, phrases that say so: its replica may lack tombstones or end markers.
 
     Other brokers are left out.
@@ -121,6 +121,7 @@ def by_clock(place: TopicPartition, absences: Absences, now: float) -> dict[int,
         place: the partition.
         absences: all absent and late replicas, of any partitions.
         now: seconds since 1970 UTC.
+        audit: which audit of the partition ends what is said of late replicas, as a clause; empty if others say it.
     """
     found: dict[int, list[str]] = {}
     for absent in absences.absent:
@@ -128,7 +129,7 @@ def by_clock(place: TopicPartition, absences: Absences, now: float) -> dict[int,
             found.setdefault(absent.broker, []).append(in_words(absent, now))
     for late in absences.late:
         if late.place == place:
-            found.setdefault(late.broker, []).append(late_in_short(late))
+            found.setdefault(late.broker, []).append("; ".join(filter(None, (late_in_short(late), audit))))
     return found
 
 

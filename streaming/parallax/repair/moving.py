@@ -201,8 +201,8 @@ def _took_too_long(repair: Repair, step: MoveStep, intended: Mapping[str, Any], 
         else "how long that took is not known, because clocks of the machines that ran it differ"
     )
     return (
-        f"; {took}, so the copy may lack tombstones or end markers. Compare it by `parallax audit`, which only prints "
-        "what it finds, or wait for the job's audit of the topic, if it makes any (audit.interval_s)"
+        f"; {took}, so the copy may lack tombstones or end markers. `parallax lead {look.place.topic}` says which "
+        "audit ends that doubt"
     )
 
 

@@ -214,19 +214,21 @@ class Record:
         """The repair of a partition that is running, being undone, or stopped; None if there is none."""
         return next((one for one in self.repairs.values() if one.is_open and one.place == place), None)
 
-    def slow_in(self, place: TopicPartition) -> dict[int, tuple[str, int]]:
-        """By broker whose last copy of a partition took too long: the repair's id, and when the copy was proven.
+    def slow(self) -> dict[tuple[TopicPartition, int], tuple[int, int]]:
+        """By partition and broker whose last copy took too long: when that copy began, and when it was proven.
 
         Times are in milliseconds since 1970 UTC.
         """
-        found: dict[int, tuple[str, int]] = {}
-        for repair in (one for one in self.repairs.values() if one.place == place):
+        found: dict[tuple[TopicPartition, int], tuple[int, int]] = {}
+        for repair in self.repairs.values():
             for step in repair.moves:
                 number = step["number"]
                 for broker in step["move"]["copied"] if number in repair.proven else ():
-                    found.pop(broker, None)
+                    found.pop((repair.place, broker), None)
                     if repair.results[number].get(SLOW):
-                        found[broker] = repair.repair_id, repair.proven[number]
+                        proven_ms = repair.proven[number]
+                        began_ms = repair.intended.get(number, {}).get("at_ms", proven_ms)
+                        found[repair.place, broker] = began_ms, proven_ms
         return found
 
     def later(self, known: Repair) -> Repair | None:

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from dashboards.alerts import JOB_OPTIONS
+from parallax.shell import ANYWHERE
 from tests.rules import healthy, promtool, receivers, renamed
 from tests.rules.cases import IMMEDIATE, LASTING, STEP_S, STEPS, WAITS, cases
 from tests.rules.healthy import DAY
@@ -146,10 +148,12 @@ def test_every_alert_has_its_annotations_and_a_section_in_the_runbook() -> None:
         assert name.lower() in sections
         for text in alert["annotations"].values():
             words = "check|run|audit|pause|resume|report|show-record|findings|guard|storage"
-            commands = re.findall(rf"\bparallax (?:{words})\b[^.,:;`]*", re.sub(r"\{\{.*?\}\}", "X", text))
+            filled_in = re.sub(r"\{\{.*?\}\}", "X", text.replace(JOB_OPTIONS, ANYWHERE.options))
+            commands = re.findall(rf"\bparallax (?:{words})\b[^.,:;`]*", filled_in)
             assert [one for one in commands if " -c CONFIG" not in one] == [], "it cannot be pasted"
         assert alert["annotations"]["resolved_summary"] != alert["annotations"]["summary"]
-        templates = [text for text in alert["annotations"].values() if "query" in text]
+        texts = [text.replace(JOB_OPTIONS, "") for text in alert["annotations"].values()]
+        templates = [text for text in texts if "query" in text]
         assert max(map(len, templates), default=0) < 500, f"{name}: nobody can review such a template"
 
 
@@ -206,12 +210,38 @@ def _fires(alertname: str, finding_id: str, summary: str, began: str) -> dict[st
     return {"status": "firing", "labels": labels, "annotations": {"summary": summary}, "startsAt": began}
 
 
+def test_what_a_person_wrote_formats_nothing_in_slack_and_is_as_it_was_elsewhere(tmp_path: Path) -> None:
+    one = _fires("ParallaxFindingAcknowledged", "f1", "Acknowledged, still open: Y", "2026-01-01T08:00:00Z")
+    reason = "By ann <!channel>: a *known* loss & <https://a.example|harmless> -> ticket"
+    command = "parallax findings explain f1 -c '/etc/*&/p.yaml'"
+    worse = _fires("ParallaxDivergenceExposed", "f2", "A <b> & *c*", "2026-01-01T09:00:00Z")
+    one["annotations"] = {"summary": "Acknowledged, still open: Y", "description": reason}
+    worse["annotations"] = {"summary": "A <b> & *c*", "command": command}
+    text = _rendered(tmp_path, "text", one, worse)
+    assert reason in text
+    assert f"Run: {command}" in text
+    slack = _rendered(tmp_path, "slack.text", one, worse)
+    assert (
+        "By ann &lt;!channel&gt;: a \u2217known\u2217 loss &amp; &lt;https://a.example|harmless&gt; -&gt; ticket"
+        in slack
+    )
+    assert "Run: parallax findings explain f1 -c '/etc/*&amp;/p.yaml'" in slack, "it is copied as it was"
+    assert _rendered(tmp_path, "slack.title", one, worse) == (
+        "[FIRING] A &lt;b&gt; &amp; \u2217c\u2217 (and 1 more finding)"
+    )
+
+
 def _title(folder: Path, *alerts: dict[str, object]) -> str:
     """The title of a chat's message about some alerts."""
+    return _rendered(folder, "title", *alerts)
+
+
+def _rendered(folder: Path, template: str, *alerts: dict[str, object]) -> str:
+    """A text of a chat's message about some alerts, by one of the shipped templates."""
     data = folder / "data.json"
     data.write_text(
         json.dumps({"status": "firing", "alerts": [{"fingerprint": str(n), **a} for n, a in enumerate(alerts)]})
     )
     glob = f"--template.glob={ROOT / 'deploy/alertmanager/parallax.tmpl'}"
-    text = '--template.text={{ template "parallax.title" . }}'
+    text = f'--template.text={{{{ template "parallax.{template}" . }}}}'
     return amtool("template", "render", glob, text, f"--template.data={data}").strip()

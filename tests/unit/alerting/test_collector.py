@@ -32,7 +32,7 @@ from parallax.guard.holds import Event, EventKind, Hold, Phase
 from parallax.guard.outages import Outages
 from parallax.guard.run import GuardStatus
 from parallax.model import NOBODY, FindingKind, FindingStatus, IsolationLevel, Rule, Severity, TopicPartition
-from parallax.shell import Shell
+from parallax.shell import ANYWHERE, Shell
 from parallax.source.feedback import ALL
 from parallax.views.pause import Pause
 from parallax.views.sharing import Saved
@@ -404,7 +404,7 @@ def test_every_sample_names_the_cluster_where_it_has_a_name(full: MonitorState) 
 def test_metrics_used_by_the_alerts_exist() -> None:
     rules = (ROOT / "deploy/prometheus/parallax-rules.yaml").read_text()
     used = set(re.findall(r"(?<!:)\bparallax_(\w+)", rules))
-    assert used <= NAMES | {"webhook_pending_seconds"}
+    assert used <= NAMES | {"webhook_pending_seconds", "job_info"}
 
 
 _NOT_BASE = re.compile(
@@ -564,7 +564,7 @@ class TestEachFinding:
         end = replace(FINDING, status=FindingStatus.RESOLVED, sequence=9, summary="Broker 2 stood still. Healed.")
         state.update_findings(FindingsStatus(ended=(end,)))
         labels, value = self.said(state)
-        assert labels["headline"] == "Replicas of orders-0 differed (read_committed_frozen), and that is over"
+        assert labels["headline"] == "Broker 2 held an ended transaction of orders-0 open; that is over"
         assert (labels["summary"], labels["turn"], value) == ("Broker 2 stood still. Healed.", "", 9)
 
     def test_where_nobody_knows_how_it_ended_its_last_word_is_what_it_was(self, state: MonitorState) -> None:
@@ -988,3 +988,12 @@ def test_an_alert_leads_to_the_section_that_says_what_to_do_as_every_other_messa
     )
     assert said["runbook"] == section
     assert runbook_of(one) == f"docs/runbook.md#{section}"
+
+
+def test_a_job_that_knows_its_settings_file_says_how_commands_name_it() -> None:
+    def options(shell: Shell) -> list[str]:
+        families = ParallaxCollector(MonitorState(shell=shell)).collect()
+        return [one.labels["options"] for each in families for one in each.samples if one.name == "parallax_job_info"]
+
+    assert options(Shell.of({"bootstrap.servers": "a:9092"}, "/etc/my p.yaml")) == ["-c '/etc/my p.yaml'"]
+    assert options(ANYWHERE) == []

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import pytest
 
 from parallax.alerting.listing import FindingState, headline, over_in_words
 from parallax.findings.decide import Resolution
-from parallax.findings.in_brief import Seen, seen
+from parallax.findings.in_brief import Seen, seen, was_in_words
 from parallax.kinds import Variant
 from parallax.model import NOBODY, FindingKind, FindingStatus
 from tests.builders.findings import evidence, finding
@@ -79,14 +82,28 @@ def test_that_replicas_differ_is_in_the_past_once_none_is_known_to_differ() -> N
 @pytest.mark.parametrize("how", [how for how in Resolution if how not in (Resolution.AGREED, Resolution.SPREAD)])
 def test_what_is_resolved_says_in_its_first_line_how_it_ended(how: Resolution) -> None:
     ended = finding(status=FindingStatus.RESOLVED, evidence=evidence({}, resolution=str(how)))
-    said = over_in_words("orders-0", ended.kind, ended)
-    assert said.startswith("Replicas of orders-0 differed (deleted_record_resurrected); ")
+    said = over_in_words(was_in_words(ended), ended)
+    assert said.startswith("Broker 2 still showed a deleted record of orders-0; ")
     assert ("agree again" in said) == (how is Resolution.HEALED)
+    assert "that is over" not in said
+
+
+@pytest.mark.parametrize("kind", FindingKind)
+@pytest.mark.parametrize("variant", Variant)
+def test_what_is_over_has_the_words_of_its_headline_in_the_past(kind: FindingKind, variant: Variant) -> None:
+    one = finding(kind=kind, evidence=evidence({}, variant=str(variant)))
+    was = was_in_words(one)
+    assert "roker 2" in was
+    first = headline(FindingState.CONFIRMED, one)
+    assert kind is FindingKind.LOG_TRUNCATED or not first.startswith(was)
+    assert not re.search(r"\b(shows?|lacks?|hides?|holds?|takes?|says?|is|has)\b", was), was
+    nobody = was_in_words(replace(one, broker=NOBODY))
+    assert nobody == f"Replicas of orders-0 differed ({kind})"
 
 
 @pytest.mark.parametrize("how", [Resolution.PART, Resolution.EXPLAINED])
 def test_what_another_finding_reports_is_not_said_to_be_over(how: Resolution) -> None:
     ended = finding(status=FindingStatus.RESOLVED, evidence=evidence({}, resolution=str(how)))
-    said = over_in_words("orders-0", ended.kind, ended)
+    said = over_in_words(was_in_words(ended), ended)
     assert said.endswith("reports it now")
     assert "over" not in said

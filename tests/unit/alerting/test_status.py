@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from parallax.alerting.blind import STALE_S, STALLED_S
+from parallax.alerting.blind import STALE_S, STALLED_S, Cause, blindness
 from parallax.alerting.overdue import LAGGING_S
 from parallax.alerting.starting import Past
 from parallax.alerting.state import MonitorState
 from parallax.alerting.status import LEAVING_S, STUCK_S, Condition, Status, health, status_of
 from parallax.alerting.unknown import words
 from parallax.compare.suspect import UnreadRange
+from parallax.config import TopicSettings
 from parallax.findings.hanging import Open
 from parallax.findings.hanging_life import Hanging
 from parallax.findings.happenings import FindingsStatus
@@ -93,7 +94,7 @@ def test_a_topic_that_a_broker_denied_and_nobody_reports_on_any_more_was_deleted
     assert passes(20).text == "All replicas agree"
 
 
-NOTHING = "No topic matches topics.include or topics.pattern: nothing is watched"
+NOTHING = "No topic is watched: none matches topics.include or topics.pattern"
 
 
 def test_a_topic_of_which_one_broker_holds_nothing_any_more_and_others_do_was_not_deleted(healthy: Monitor) -> None:
@@ -123,6 +124,20 @@ def test_where_no_topic_matches_that_is_said_and_the_job_is_ready(monitor: Monit
     assert monitor.says().problems, "a job that hangs says that all the same"
     monitor.started()
     assert monitor.says().condition is Condition.AGREE
+
+
+def test_that_no_topic_is_watched_names_the_setting_and_its_value() -> None:
+    topics = TopicSettings(include=["orders", "paid"], pattern="[^_].*")
+    assert topics.wanted == "topics.include (orders, paid) or topics.pattern ([^_].*)"
+    now = 1_000.0
+    state = MonitorState(lambda: now, wanted=TopicSettings(pattern="a.*").wanted)
+    state.update_findings(FindingsStatus())
+    for at in (now, now + 61):
+        now = at
+        state.update_query(replace(Report(), last_progress=now))
+        state.snapshot()
+    (one,) = (one for one in blindness(state.snapshot()) if one.cause is Cause.NOTHING_WATCHED)
+    assert one.phrase == "no topic is watched: none matches topics.pattern (a.*)"
 
 
 def test_where_all_topics_were_deleted_nothing_is_watched(healthy: Monitor) -> None:

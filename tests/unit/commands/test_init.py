@@ -240,6 +240,9 @@ def test_prometheus_and_alertmanager_start_by_what_it_says(tmp_path: Path) -> No
     assert [words[-1] for words in commands[:2]] == [str(tmp_path / "with a blank/parallax.yaml")] * 2
     assert [words[0] for words in commands[2:]] == ["prometheus", "alertmanager"]
     prometheus, alertmanager = (Path(words[1].removeprefix("--config.file=")) for words in commands[2:])
+    urls = [word for words in commands[2:] for word in words if word.startswith("--web.external-url=http://")]
+    assert [url.rpartition(":")[2] for url in urls] == ["9090", "9093"], "links in messages lead somewhere"
+    assert commands[3][-1] == "--cluster.listen-address=", "one that is alone takes no further port"
     kept = [words[2].partition("=") for words in commands[2:]]
     assert [name for name, _, _ in kept] == ["--storage.tsdb.path", "--storage.path"]
     storage = Path(load(tmp_path / "with a blank/parallax.yaml").storage.path)

@@ -13,6 +13,8 @@ from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAns
 from parallax.findings.claim import Recorded
 from parallax.findings.decide import Decision, Resolution, Verdict
 from parallax.findings.finding import Finding, beside, claim_of, is_exposed, made
+from parallax.findings.met import Met
+from parallax.kinds import Variant
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus
 from parallax.sides import Shows, Side, parsed
 from tests.builders.answers import record, shows, silent
@@ -149,8 +151,8 @@ def test_the_end_of_what_consumers_of_the_leader_met_says_who_led_when_and_where
     safe = event(FindingStatus.CONFIRMED, acknowledged(found, "known", "me", datetime.now(UTC)), 1, 20)
     assert event(FindingStatus.RESOLVED, safe, 1, 50).summary.endswith(
         "Repaired: Repair aaaa copied broker 2 again. Broker 2 led meanwhile, first seen 2023-11-14 22:13:20 UTC and "
-        "no longer so 2023-11-14 22:13:40 UTC: consumers of the leader could be misled. Groups that it may "
-        "concern: parallax findings readers ffffffff -c CONFIG."
+        "no longer so 2023-11-14 22:13:40 UTC: consumers of the leader could miss what was written. "
+        "Groups that it may concern: `parallax findings readers ffffffff`."
     )
     again = event(FindingStatus.CONFIRMED, safe, 3, 30)
     assert "Brokers 2 and 3 led meanwhile" in event(FindingStatus.RESOLVED, again, 1, 50).summary
@@ -202,3 +204,8 @@ def test_the_record_that_a_finding_is_about_stays_the_same_when_it_is_over() -> 
         assert [unsettled.record_offset, resolved.record_offset] == [0, 0]
     again = made("f", FindingStatus.CONFIRMED, c, sure, replace(newer, leader=1), resolved, at)
     assert again.record_offset == 9
+
+
+def test_what_consumers_of_the_leader_of_an_incident_could_see_is_said_of_many() -> None:
+    said = Met((2,), 0, 1).in_words("f" * 32, FindingKind.ABORTED_RECORD_COMMITTED, Variant.MANY_OUTCOMES)
+    assert "consumers of the leader in read_committed could read records or deletions that were rolled back" in said

@@ -22,7 +22,7 @@ from parallax.shell import Shell
 
 PLACE = TopicPartition("orders", 0)
 OTHER = TopicPartition("bills", 0)
-KAFKA = {"bootstrap.servers": "one:9092,two:9092", "security.protocol": "SASL_SSL"}
+SHELL = Shell.of({"bootstrap.servers": "one:9092,two:9092", "security.protocol": "SASL_SSL"}, "/etc/p.yaml")
 ONE = Open(PLACE, 1, 7, 0, 5, 1_000)
 
 
@@ -147,8 +147,8 @@ def test_an_ordinary_transaction_is_reported_only_beyond_the_longest_timeout() -
     now[0] = 900.0 + 600 + 301
     (found,) = one.round(stands)
     assert not found.hangs
-    assert "Ongoing" in words(found, KAFKA)
-    assert "abort" not in words(found, KAFKA)
+    assert "Ongoing" in words(found, SHELL)
+    assert "abort" not in words(found, SHELL)
 
 
 def test_without_the_right_to_see_the_brokers_settings_kafkas_default_counts() -> None:
@@ -167,10 +167,11 @@ def test_what_is_said_names_what_it_holds_back_and_what_ends_it() -> None:
     client.open = [[7]]
     one = watch(client, now)
     one.round({PLACE: Standstill(5, 900.0)})
-    text = words(one.round({PLACE: Standstill(5, 900.0)})[0], KAFKA)
+    text = words(one.round({PLACE: Standstill(5, 900.0)})[0], SHELL)
     assert "a transaction of producer 7 is open from offset 5 on" in text
     assert "Parallax first saw it open at 1970-01-01 00:15:00 UTC." in text
     assert "read_committed consumers of orders-0 get nothing from offset 5 on" in text
+    assert "repair plan --topic orders --partition 0 --outcome commit --offset 5 -c /etc/p.yaml. If none" in text
     assert text.endswith(
         "kafka-transactions.sh --bootstrap-server one:9092,two:9092 --command-config admin.properties abort "
         "--topic orders --partition 0 --start-offset 5"
@@ -185,7 +186,7 @@ def test_since_when_it_is_open_is_what_its_coordinator_or_parallax_says_and_neve
     client.open, client.listed = [[7]], [replace(listing("Ongoing", PLACE), started_ms=800_000)]
     (found,) = watch(client, now).round({PLACE: Standstill(5, 900.0)})
     assert found.since == 800.0
-    assert "It began at 1970-01-01 00:13:20 UTC, by its coordinator." in words(found, KAFKA)
+    assert "It began at 1970-01-01 00:13:20 UTC, by its coordinator." in words(found, SHELL)
     assert "timestamp" not in described(Open(PLACE, 1, 7, 0, 5, -1))
 
 
@@ -257,7 +258,7 @@ def test_what_no_replica_shows_stands_as_it_was_last_seen(
     client, now = Client(), [10_000.0]
     known = reported(client, now)
     one = watch(client, now, [known])
-    thread = HangingThread(one, lambda: stands, lambda _: None, lambda _: None, KAFKA)
+    thread = HangingThread(one, lambda: stands, lambda _: None, lambda _: None, SHELL)
     for _ in range(100):
         now[0] += 100.0
         assert one.round(stands) == (known,)
@@ -273,7 +274,7 @@ def test_a_transaction_that_a_coordinator_lists_again_stands_until_its_end_is_se
     client, now = Client(), [10_000.0]
     known = reported(client, now)
     one = watch(client, now, [known])
-    thread = HangingThread(one, dict, lambda _: None, lambda _: None, KAFKA)
+    thread = HangingThread(one, dict, lambda _: None, lambda _: None, SHELL)
     client.listed = [listing("PrepareCommit", PLACE)]
     stands = {PLACE: Standstill(5, known.stands_since, now[0])}
     (found,) = one.round(stands)
@@ -290,7 +291,7 @@ def test_a_transaction_that_a_coordinator_lists_again_stands_until_its_end_is_se
 def test_the_log_links_to_the_runbook_that_the_settings_name(capsys: pytest.CaptureFixture[str]) -> None:
     client, now = Client(), [10_000.0]
     one = watch(client, now, [])
-    thread = HangingThread(one, dict, lambda _: None, lambda _: None, KAFKA, "https://wiki/parallax")
+    thread = HangingThread(one, dict, lambda _: None, lambda _: None, SHELL, "https://wiki/parallax")
     thread._log([replace(reported(client, now), hangs=False)])
     assert "See https://wiki/parallax#a-transaction-that-hangs." in capsys.readouterr().out
 
@@ -299,7 +300,7 @@ def test_the_log_links_to_the_runbook_that_the_settings_name(capsys: pytest.Capt
 def test_one_whose_topic_is_gone_is_over_and_that_is_said(how: str, capsys: pytest.CaptureFixture[str]) -> None:
     client, now = Client(), [10_000.0]
     one = watch(client, now, [reported(client, now)])
-    thread = HangingThread(one, dict, lambda _: None, lambda _: None, KAFKA)
+    thread = HangingThread(one, dict, lambda _: None, lambda _: None, SHELL)
     if how == "its topic was deleted":
         client.deleted = {"orders"}
     else:
@@ -342,7 +343,7 @@ def test_what_is_on_record_counts_as_soon_as_the_job_starts_and_is_no_news(
     client, now = Client(), [10_000.0]
     known = reported(client, now)
     told: list[Sequence[Hanging]] = []
-    thread = HangingThread(watch(client, now, [known]), dict, told.append, told.append, KAFKA)
+    thread = HangingThread(watch(client, now, [known]), dict, told.append, told.append, SHELL)
     thread.start()
     thread.stop()
     assert told == [(known,)]

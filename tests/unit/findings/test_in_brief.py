@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -35,7 +36,7 @@ def test_without_direction_consumers_may_see_it_unless_every_replica_shows_it(
     [
         (FindingKind.READ_COMMITTED_FROZEN, "the transaction is no longer open"),
         (FindingKind.MARKER_MISSING, "the transaction is no longer open"),
-        (FindingKind.COMMITTED_RECORD_ABORTED, "its record is gone"),
+        (FindingKind.COMMITTED_RECORD_ABORTED, "the record is gone"),
     ],
 )
 def test_a_freeze_that_is_over_is_not_called_a_record_that_is_gone(kind: FindingKind, words: str) -> None:
@@ -43,11 +44,20 @@ def test_a_freeze_that_is_over_is_not_called_a_record_that_is_gone(kind: Finding
     assert ended_in_words(over) == words
 
 
-def test_a_record_that_a_repair_replaced_is_not_called_gone() -> None:
-    evidence = '{"resolution": "evidence_compacted", "repaired": true}'
-    assert ended_in_words(finding("a", status=FindingStatus.RESOLVED, evidence=evidence)) == (
-        "a repair replaced what was wrong"
-    )
+@pytest.mark.parametrize(
+    ("kind", "how", "words"),
+    [
+        (FindingKind.RECORD_MISSING, "evidence_compacted", "a repair replaced what was wrong"),
+        (FindingKind.RECORD_MISSING, "outcome_not_proven", "a repair replaced what was wrong"),
+        (FindingKind.RECORD_MISSING, "healed", "it was repaired"),
+        (FindingKind.READ_COMMITTED_FROZEN, "evidence_compacted", "it was repaired"),
+        (FindingKind.RECORD_MISSING, "object_gone", "the topic, partition or replica is gone"),
+    ],
+)
+def test_what_a_repair_has_ended_is_said_to_be_repaired(kind: FindingKind, how: str, words: str) -> None:
+    evidence = json.dumps({"resolution": how, "repaired": True})
+    over = finding("a", kind=kind, status=FindingStatus.RESOLVED, evidence=evidence)
+    assert ended_in_words(over) == words
 
 
 def test_those_that_consumers_may_see_are_counted_for_themselves() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from parallax.findings.readers import document, in_words, readers
-from parallax.model import MissingRight, TopicPartition
+from parallax.model import FindingStatus, MissingRight, TopicPartition
 from parallax.replica.errors import ReplicaError, Unauthorized, Unreachable
 from parallax.source.schema import PROGRESS
 from parallax.views.tables import PROGRESS as TABLE
@@ -80,8 +80,8 @@ def test_groups_are_told_apart_by_whether_they_can_have_read_it_from_a_wrong_lea
         {
             "broker": 2,
             "leader_epochs": [1, 1],
-            "began": {"after": "2026-01-02T02:04:05+00:00", "by": "2026-01-02T02:34:05+00:00"},
-            "ended": {"after": "2026-01-02T02:34:05+00:00", "by": "2026-01-02T02:54:05+00:00"},
+            "began": {"after": "2026-01-02T02:03:55+00:00", "by": "2026-01-02T02:34:05+00:00"},
+            "ended": {"after": "2026-01-02T02:33:55+00:00", "by": "2026-01-02T02:54:05+00:00"},
         }
     ]
     assert [(one["group"], one["came"], one["committed_since_leader_epochs"]) for one in told["groups"]] == [
@@ -89,6 +89,14 @@ def test_groups_are_told_apart_by_whether_they_can_have_read_it_from_a_wrong_lea
         ("idle", "past", []),
         ("reads-on", "past_since", [[1, 1]]),
     ]
+
+
+def test_a_wrong_leader_that_is_repaired_and_leads_no_more_is_not_said_to_lead_still(tmp_path: Path) -> None:
+    led(tmp_path, (2, -30, 100), (1, 20, 120), (2, 30, 130))
+    over = replace(ONE, status=FindingStatus.RESOLVED, decided_at=AT + timedelta(minutes=10))
+    found = readers(Cluster({1: {}}), str(tmp_path), over)
+    assert [reign.ended_by for reign in found.reigns] == [AT + timedelta(minutes=20)], "what it led later was right"
+    assert ", and stopped between 2026-01-02 02:33:55Z and 2026-01-02 03:24:05Z (leader epoch 0)" in found.led[0]
 
 
 def test_what_could_not_be_asked_is_said_and_never_taken_for_nobody(tmp_path: Path) -> None:

@@ -197,7 +197,7 @@ def test_content_whose_direction_an_epoch_proves_says_so() -> None:
 
 
 @pytest.mark.parametrize("resolution", list(Resolution))
-def test_the_end_of_a_difference_without_direction_names_nobody_and_says_not_who_was_misled(
+def test_the_end_of_a_difference_without_direction_names_nobody_and_not_what_was_seen(
     resolution: Resolution,
 ) -> None:
     c = about_key(FindingKind.VISIBILITY_MISMATCH, broker=NOBODY)
@@ -208,7 +208,7 @@ def test_the_end_of_a_difference_without_direction_names_nobody_and_says_not_who
     assert stays_open or "broker 1 did not hold offset 50 any more, asked 2023-12-13 00:03:10Z" in over
     for text in (over, spread(c, ended), unsettled(c, ended)):
         assert "-1" not in text.replace("2023-12-13", "")
-        assert "misled" not in text
+        assert "could" not in text
 
 
 @pytest.mark.parametrize(
@@ -238,14 +238,14 @@ def ended(c: Claim, resolution: Resolution, repaired: str = "") -> str:
 
 @pytest.mark.parametrize("kind", [FindingKind.READ_COMMITTED_FROZEN, FindingKind.MARKER_MISSING])
 @pytest.mark.parametrize("resolution", WITHOUT_A_TRACE)
-def test_a_transaction_that_is_open_no_more_is_over_for_consumers_and_has_misled_none(
+def test_a_transaction_that_is_open_no_more_is_over_for_consumers_and_showed_none_anything(
     kind: FindingKind, resolution: Resolution
 ) -> None:
     text = ended(claim(kind), resolution)
     assert "Over for consumers: broker 2 held neither the transaction open" in text
     assert "consumers in read_committed got nothing beyond it there. They were shown nothing wrong." in text
     assert text.endswith("Its record was gone from broker 2.")
-    assert "misled" not in text
+    assert "could" not in text
     assert "Not healed" not in text
 
 
@@ -253,20 +253,23 @@ def test_a_transaction_that_is_open_no_more_is_over_for_consumers_and_has_misled
 def test_what_a_repair_on_record_has_mended_is_said_to_be_repaired(resolution: Resolution) -> None:
     text = ended(claim(FindingKind.READ_COMMITTED_FROZEN), resolution, "Repair aaaa wrote a COMMIT marker.")
     assert "Repaired: Repair aaaa wrote a COMMIT marker. While broker 2 held the transaction open," in text
-    assert "misled" not in text
+    assert "could" not in text
     assert "was gone" not in text
 
 
-def test_no_transaction_that_all_held_open_has_misled_anybody() -> None:
+def test_no_transaction_that_all_held_open_showed_anybody_anything() -> None:
     c = replace(claim(FindingKind.READ_COMMITTED_FROZEN), spread=True)
-    assert "misled" not in ended(c, Resolution.SUPERSEDED)
-    assert "misled" in ended(replace(c, kind=FindingKind.ABORTED_RECORD_COMMITTED), Resolution.SUPERSEDED)
+    assert "could" not in ended(c, Resolution.SUPERSEDED)
+    assert "could" in ended(replace(c, kind=FindingKind.ABORTED_RECORD_COMMITTED), Resolution.SUPERSEDED)
 
 
-def test_consumers_of_a_record_that_was_shown_wrongly_were_misled() -> None:
+def test_what_consumers_of_a_record_that_was_shown_wrongly_could_see_is_said() -> None:
     text = ended(claim(FindingKind.ABORTED_RECORD_COMMITTED), Resolution.COMPACTED)
     assert "Not healed: " in text
-    assert "consumers that read there before may have been misled." in text
+    assert (
+        "consumers that read it there in read_committed could read data that was rolled back. Whether any did, and "
+        "since when, is not known here."
+    ) in text
 
 
 @pytest.mark.parametrize("kind", [FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.RECORD_MISSING])
@@ -274,7 +277,7 @@ def test_consumers_of_a_record_that_was_shown_wrongly_were_misled() -> None:
 def test_a_copy_on_record_is_why_nothing_is_left_of_what_was_wrong(kind: FindingKind, resolution: Resolution) -> None:
     text = ended(claim(kind), resolution, "Repair aaaa copied broker 2 again from broker 1.")
     assert "Repaired: Repair aaaa copied broker 2 again from broker 1. What broker 2 had shown was gone" in text
-    assert "consumers that read there before may have been misled." in text
+    assert f"consumers that read it there {effect_of(kind, Variant.PLAIN).could}. Whether any did" in text
     assert "Not healed" not in text
 
 
@@ -314,3 +317,11 @@ def test_the_title_of_one_record_is_of_one_and_that_of_an_incident_of_many(kind:
     one, others = effect_of(kind).headline, effect_of(kind, many).headline
     assert re.search(r"\b(a|an|another) ", one), one
     assert re.search(r"\b(records|transactions|values) of", others), others
+
+
+@pytest.mark.parametrize("kind", FindingKind)
+@pytest.mark.parametrize("variant", Variant)
+def test_what_consumers_could_see_is_what_they_see_in_the_past(kind: FindingKind, variant: Variant) -> None:
+    one = effect_of(kind, str(variant))
+    assert one.could.startswith(("could ", "in read_committed could "))
+    assert one.could.replace("could ", "", 1) in (one.consumers, one.consumers.replace("may ", "", 1))

@@ -94,9 +94,9 @@ def test_what_no_audit_has_compared_and_what_the_guard_did(tmp_path: Path) -> No
     at = "2023-11-14 22:13:20 UTC"
     unheard, began, held, changed, ends, refused = facts(tmp_path, HOUR)
     assert unheard == (
-        "Broker 3 copied records at 2023-11-14 22:15:20 UTC that may have been cleaned before. That holds until an "
-        "audit that begins later leaves nothing of the partition unknown."
-    ), "one may have ended since, and have had a verdict on another part"
+        "Of the replica of broker 3, as seen at 2023-11-14 22:15:20 UTC: it copied its log late and may have missed "
+        "tombstones or end markers. `parallax lead orders` says which audit ends that doubt."
+    ), "one place says that"
     assert began == f"The guard began at {at} to hold the topic for broker 3."
     assert held == f"The guard held the topic from {at} on (nothing is cleaned)."
     assert changed.startswith(f"Somebody else changed settings that the guard held at {at} (somebody else's: delete.")

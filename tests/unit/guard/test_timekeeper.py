@@ -12,7 +12,7 @@ from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.audit.schedule import AuditSchedule
 from parallax.audit.waiting import SOON_S
 from parallax.guard import late as record
-from parallax.guard.absences import Absences, Unclear
+from parallax.guard.absences import Absences, Late, Presence, Unclear
 from parallax.guard.holds import Event, EventKind
 from parallax.guard.looks import Look
 from parallax.guard.outages import SHORT_MS, TOLD_MS, headline
@@ -22,6 +22,8 @@ from parallax.guard.timekeeper import Timekeeper, recorded
 from parallax.guard.words import UNCLEAR, in_words, late_in_short, late_in_words, summed, unwatched_in_words
 from parallax.model import TopicPartition
 from parallax.views.tables import PROGRESS, rust_uri
+from tests.builders.absences import absence
+from tests.builders.absences import late as late_copy
 from tests.unit.guard.looking import HOUR, LOOK, METADATA, PLACE, SKEW, START, clock, tick
 from tests.unit.guard.recording import ALL, REST, history, row, write
 
@@ -187,7 +189,10 @@ def test_late_copies_in_words_with_when_the_job_audits_them(tmp_path: Path) -> N
     )
     assert late_in_words([late], {PLACE: 5.0}, 5.0).endswith("; the job audits the partition by itself now")
     assert "by itself once all replicas are back" in late_in_words([late], {}, 5.0)
-    assert late_in_words([late], None, 5.0).endswith("parallax audit only prints what it finds")
+    assert late_in_words([late], None, 5.0).endswith(
+        "; to compare the partition now, and only print what is found: "
+        "parallax audit --topic orders --partition 0 -c CONFIG"
+    )
     others = [replace(late, place=TopicPartition("orders", n)) for n in range(5)]
     said = late_in_words(others, {PLACE: 60.0}, 5.0)
     assert said.startswith("5 replicas (orders-0 on broker 2, orders-1 on broker 2, orders-2 on broker 2 and 2 more)")
@@ -235,7 +240,11 @@ class Auditing:
             unread_delay_s=unread_delay_s,
             clock=lambda: self.at / 1000,
         )
-        self.keeper = Timekeeper(str(storage), clock(), self._take, lambda: (START + self.at) / 1000)
+        self.slow: list[Late] = []
+        """What the record of repairs has of slow copies; it goes when an audit has begun long after."""
+        self.keeper = Timekeeper(
+            str(storage), clock(), self._take, lambda: (START + self.at) / 1000, slow=lambda: self.slow
+        )
         self.keeper.start()
 
     def _take(self, said: Absences) -> None:
@@ -304,6 +313,26 @@ def test_a_late_copy_whose_audit_has_no_verdict_is_audited_again_unless_audits_a
     off = Auditing(tmp_path / "off", unread_delay_s=0.0)
     off.spend(60, dict.fromkeys(ALL, 10), ALL)
     assert off.away_and_back(600) == []
+
+
+def test_a_copy_by_a_repair_that_took_too_long_is_audited_once_within_minutes(tmp_path: Path) -> None:
+    job = Auditing(tmp_path)
+    job.spend(60, dict.fromkeys(ALL, 10), ALL)
+    unknown: dict[str, Any] = {"lacks_from": None, "retention_ms": None, "bound_ms": None}
+    took = absence(2, presence=Presence.COPYING, since_ms=START + 10_000, unclear=Unclear.SLOW, **unknown)
+    job.slow = [late_copy(took, START + job.at), late_copy(replace(took, place=TopicPartition("gone", 0)), START)]
+    with structlog.testing.capture_logs() as logged:
+        assert job.spend(10, dict.fromkeys(ALL, 10), ALL) == []
+        (late,) = job.said.late
+        assert late_in_short(late) == f"it may have missed tombstones or end markers: {UNCLEAR[Unclear.SLOW]}"
+        said = late_in_words([late], job.audit_in, 0.0)
+        assert said.startswith("orders-0 on broker 2 may have missed tombstones or end markers: the copy by a repair")
+        assert job.said.outages == (), "somebody wanted that copy"
+        (at,) = job.spend(600, dict.fromkeys(ALL, 10), ALL)
+    assert at <= 60 + 60 + 5
+    assert job.said.late == ()
+    events = [(one["event"], one["topics"]) for one in logged if one["event"].startswith("a repair")]
+    assert events == [("a repair copied replicas too slowly", "orders")]
 
 
 def short(at: int, ends: dict[int, int | None], isr: tuple[int, ...]) -> list[Look]:

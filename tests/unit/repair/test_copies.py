@@ -193,7 +193,10 @@ def test_a_person_may_say_who_is_right_where_no_finding_proves_it() -> None:
     made = make(seen(one), {}, more=Said(right=1))
     assert made.missing == ()
     assert [purpose for purpose, _ in moved(made)] == ["lead", "drop", "copy", "order"]
-    assert "broker 1 is right: whoever made this plan says so. No evidence proves it" in made.steps[0].needs
+    first = made.steps[0]
+    assert "that broker 1 is right is what was given (--right). No evidence proves it" in first.needs
+    assert first.title.endswith("that it is right is what was given (--right).")
+    assert "read what it shows from then on" in first.changes
     assert "If broker 1 is not right, what broker 3 shows rightly is lost." in made.steps[1].warning
     (open_,) = claims([of(sides=undecided, broker=NOBODY)])
     both = make(seen(open_), {}, more=Said(right=2))

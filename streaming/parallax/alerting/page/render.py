@@ -28,7 +28,7 @@ from parallax.alerting.status import Condition, Status
 from parallax.alerting.unknown import words as reason_words
 from parallax.counts import agreed, counted
 from parallax.findings.explain import explain, runbook_of
-from parallax.findings.finding import Finding, asked_at, evidence_of
+from parallax.findings.finding import Finding, asked_at, evidence_of, shown_offset
 from parallax.findings.happenings import AskedAgain
 from parallax.findings.in_brief import seen, seen_counts
 from parallax.findings.incident import group_of, tally_of
@@ -258,7 +258,7 @@ class Renderer:
             if snapshot.guard
             else "",
             absences=summed(snapshot.absences, snapshot.taken_at),
-            late=late_in_words(snapshot.absences.late, snapshot.audits_at, snapshot.taken_at),
+            late=late_in_words(snapshot.absences.late, snapshot.audits_at, snapshot.taken_at, snapshot.shell),
             unwatched=unwatched_in_words(snapshot.absences.unwatched, is_audited=snapshot.audits_at is not None),
             paused=paused_in_words(snapshot.paused),
             brokers=topics.brokers,
@@ -321,7 +321,7 @@ class Renderer:
             audit=audit.in_words if (audit := last_audits(snapshot).get(place)) else "",
             absence_in_words=lambda absence: in_words(absence, snapshot.taken_at),
             late_in_short=late_in_short,
-            audit_of_late=audit_in_words([place], snapshot.audits_at, snapshot.taken_at),
+            audit_of_late=audit_in_words([place], snapshot.audits_at, snapshot.taken_at, snapshot.shell),
             over_time=over_time,
             timeline_error=timeline_error,
         )
@@ -438,7 +438,7 @@ def finding_values(
         "over": "" if finding.stands else OVER,
         "facts": {
             "First suspected": f"{finding.first_suspected_at:%Y-%m-%d %H:%M:%S} UTC",
-            "Offset of the record": None if finding.is_incident else finding.record_offset,
+            "Offset of the record": None if finding.is_incident else shown_offset(finding),
             "Key": key_text(finding),
             counted_in_words(group_of(finding)).capitalize(): count,
             "Producer id": None if finding.producer_id < 0 else finding.producer_id,

@@ -22,7 +22,8 @@ from parallax.alerting.listing import (
 from parallax.alerting.places import Places
 from parallax.findings.acknowledgement import acknowledgement_of
 from parallax.findings.explain import runbook_of
-from parallax.findings.finding import Finding
+from parallax.findings.finding import Finding, shown_offset
+from parallax.findings.in_brief import was_in_words
 from parallax.findings.repair import show_record
 from parallax.model import Severity, TopicPartition, broker_label
 from parallax.runbook import section
@@ -33,7 +34,10 @@ _ACKNOWLEDGED = "acknowledged"
 TURN = "turn"
 """The annotation that says how a finding differs from what the receiver knows."""
 OF_THE_END = _WAS, _OUTCOME = "resolved_summary", "resolved_description"
-"""The annotations that say what was the matter, and how it ended. The rules have them as well."""
+"""The annotations that say what was the matter, and how it ended. The rules have them as well.
+
+No receiver is sent them of an alert that is not over. While a finding is not over, the first says what to call it then.
+"""
 _ADVICE = frozenset({"record_command", "runbook_url", "kind_runbook_url"})
 """The annotations that say what to look at and to do. They are left out once nothing is to be done."""
 
@@ -183,12 +187,13 @@ def of_finding(finding: Finding, known: Alert | None, group: TopicPartition, pla
         "description": finding.summary,
         "kind": str(finding.kind),
         "broker_id": broker,
-        "record_offset": str(finding.record_offset),
+        "record_offset": str(shown_offset(finding)),
         "command": places.explain(finding.finding_id),
         "record_command": show_record(finding, places.shell),
         "page_url": places.page_of_finding(finding.finding_id),
         "runbook_url": section(places.runbook, name),
         "kind_runbook_url": runbook_of(finding, places.runbook),
+        _WAS: was_in_words(finding),
     }
     if said is not None:
         about = {"by": said.by, "comment": said.reason, "at": said.at.isoformat()}
@@ -289,8 +294,9 @@ def over(alert: Alert, at: datetime, places: Places, event: Finding | None = Non
         summary = places.named(condition.was.format_map(said))
         how = alert.annotations.get(_OUTCOME) or condition.left.format_map(said)
     else:
-        place, kind = f"{alert.labels['topic']}-{alert.labels['partition']}", alert.annotations.get("kind", "")
-        summary = places.named(over_in_words(place, kind, event))
+        place = f"{alert.labels['topic']}-{alert.labels['partition']}"
+        was = alert.annotations.get(_WAS, f"Replicas of {place} differed")
+        summary = places.named(over_in_words(was if event is None else was_in_words(event), event))
         how = what_it_was(alert.annotations.get("description", "")) if event is None else event.summary
     said = {what: text for what, text in alert.annotations.items() if what != TURN and what not in _ADVICE}
     end = {"summary": summary, "description": how, _WAS: summary, _OUTCOME: how}

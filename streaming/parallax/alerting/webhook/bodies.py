@@ -198,13 +198,13 @@ def _slack(message: Message, settings: WebhookSettings, places: Places) -> Seque
 
 
 _ENTITIES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"}
-_NO_CODE = {**_ENTITIES, ord("`"): "\u02cb"}
-"""Slack has no escape for a backtick: what looks like one begins no code."""
+_PLAIN = {**_ENTITIES, ord("`"): "\u02cb", ord("*"): "\u2217"}
+"""Slack has no escape for a backtick or an asterisk. So each becomes a character that only looks like it."""
 
 
 def _escaped(text: str) -> str:
     """A text as Slack shows it, whatever it holds."""
-    return text.translate(_NO_CODE)
+    return text.translate(_PLAIN)
 
 
 def _code(text: str) -> str:

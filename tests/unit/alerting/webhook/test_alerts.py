@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
+from parallax.alerting.collector import ParallaxCollector
 from parallax.alerting.conditions import CONDITIONS, OUTAGE, Suffered
 from parallax.alerting.places import Places
+from parallax.alerting.state import MonitorState
 from parallax.alerting.webhook.alerts import of_condition, of_finding, over
-from parallax.model import Severity, TopicPartition
-from parallax.shell import Shell
-from tests.builders.findings import finding
+from parallax.findings.happenings import FindingsStatus
+from parallax.findings.repair import show_seen
+from parallax.kinds import Variant
+from parallax.model import FindingKind, Severity, TopicPartition
+from parallax.shell import ANYWHERE, Shell
+from tests.builders.findings import evidence, finding
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LABELS = {
@@ -75,10 +79,29 @@ def test_of_an_outage_that_nobody_says_more_of_any_more_it_is_said_what_its_end_
     assert over(stands, NOW, Places()).annotations["description"] == CONDITIONS[OUTAGE].left
 
 
+@pytest.mark.parametrize("kind", FindingKind)
+@pytest.mark.parametrize("variant", Variant)
+def test_an_alert_its_metric_and_its_commands_name_one_offset(kind: FindingKind, variant: Variant) -> None:
+    replicas = {2: {"key": {"visible": {"offset": 9, "value_size": 5}}, "committed": []}}
+    wrong = finding("f1", kind=kind, offset=17, evidence=evidence({}, variant=str(variant), replicas=replicas))
+    said = of_finding(wrong, None, TopicPartition("orders", 0), Places()).annotations
+    state = MonitorState()
+    state.update_findings(FindingsStatus(open=(wrong,)))
+    labels = [
+        sample.labels
+        for metric in ParallaxCollector(state).collect()
+        for sample in metric.samples
+        if sample.name == "parallax_finding_info"
+    ]
+    offset = said["record_offset"]
+    assert {one["record_offset"] for one in labels} == {offset}
+    assert f"--offset {offset} " in said["record_command"]
+    assert f"--offset {offset} " in show_seen(wrong, ANYWHERE)
+
+
 def test_the_offset_of_a_finding_is_the_one_of_the_record_that_its_text_and_its_command_name() -> None:
     visible = {"offset": 9, "value_size": 5}
-    evidence = json.dumps({"replicas": {"2": {"key": {"visible": visible}}}})
-    wrong = finding("f1", offset=17, evidence=evidence)
+    wrong = finding("f1", offset=17, evidence=evidence({}, {2: {"key": {"visible": visible}}}))
     said = of_finding(wrong, None, TopicPartition("orders", 0), Places()).annotations
     assert said["record_offset"] == "9"
     assert "--offset 9 " in said["record_command"]

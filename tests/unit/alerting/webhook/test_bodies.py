@@ -116,7 +116,7 @@ def test_slack_is_told_in_text_that_it_cannot_misread() -> None:
     assert "`parallax findings explain a -c CONFIG`" in firing
     over = as_posted(message(over=(finding("a"),)), SLACK)["text"]
     assert over.splitlines() == [
-        "*RESOLVED* Replicas of orders-0 differed (deleted_record_resurrected), and that is over (cluster lab)",
+        "*RESOLVED* Broker 2 still showed a deleted record of orders-0; that is over (cluster lab)",
         "• Broker 2 showed it. Healed: gone.",
         "   What it was: `parallax findings explain a -c CONFIG`",
     ]
@@ -136,10 +136,10 @@ def test_commands_for_slack_can_be_pasted_whatever_the_path_of_the_settings_hold
     assert "`" not in text("/etc/a```b.yaml")
 
 
-def test_what_people_write_begins_no_code_in_slack() -> None:
-    known = acknowledged(finding("a"), "see `/etc` & <b>", "ann", finding("a").decided_at)
+def test_what_people_write_formats_nothing_in_slack() -> None:
+    known = acknowledged(finding("a"), "*see* `/etc` & <b>", "ann", finding("a").decided_at)
     said = as_posted(message(known), SLACK)["text"]
-    assert "see \u02cb/etc\u02cb &amp; &lt;b&gt;" in said
+    assert "\u2217see\u2217 \u02cb/etc\u02cb &amp; &lt;b&gt;" in said
 
 
 def test_pagerduty_opens_one_incident_and_resolves_the_same() -> None:

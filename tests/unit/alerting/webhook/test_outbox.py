@@ -377,8 +377,7 @@ def test_an_acknowledged_finding_that_heals_is_told_as_over(told: Told) -> None:
     assert message.status is Status.RESOLVED
     assert message.alerts[0].annotations["description"] == "Broker 2 showed it. Healed: gone."
     assert (
-        message.alerts[0].annotations["summary"]
-        == "Replicas of orders-0 differed (deleted_record_resurrected), and that is over"
+        message.alerts[0].annotations["summary"] == "Broker 2 still showed a deleted record of orders-0; that is over"
     )
 
 

@@ -422,7 +422,8 @@ class TestHiddenNoMore:
         assert said == (
             "Broker 2 hid the committed record at offset 10 of orders-0 as aborted. Not healed: no replica held offset "
             "10 any more, and all showed the newer record of its key at offset 30. The cleaner has taken what had "
-            "shown the difference: consumers that read there before may have been misled."
+            "shown the difference: consumers that read it there in read_committed could never see data that was "
+            "committed. Whether any did, and since when, is not known here."
         )
 
     def test_a_finding_that_had_spread_is_superseded(self) -> None:
