@@ -111,7 +111,7 @@ def both_ways(
     for name in ("sums", "rows"):
         with monkeypatch.context() as patched:
             if name == "rows":
-                patched.setattr(passes, "sparing", lambda *_: Sparing())
+                patched.setattr(passes, "sparing", lambda *_: Sparing({}, {}, 0))
             told.append(Told(tmp_path / name, patched, log_end))
             history(told[-1])
     by_sums, by_rows = told
