@@ -24,6 +24,7 @@ from tests.simulation.readers import PARTITION, TOPIC, Row
 GRAIN = Grain(block=3, recent=1)
 WHOLE = Limits(worth=0, few=0, at_a_time=10**6, grain=GRAIN)
 IN_PIECES = Limits(worth=0, few=6, at_a_time=12, grain=GRAIN)
+FEW_MARKS = replace(IN_PIECES, marks=16)
 
 
 OF_CUTS = {"unknown", "unread", "candidates", "waits_from", "awaits_report"}
@@ -42,7 +43,7 @@ class Withholding(Comparing):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.in_pieces = bool(self.seed % 2)
+        self.limits = (WHOLE, IN_PIECES, WHOLE, FEW_MARKS)[self.seed % 4]
         self.rows_at: list[tuple[int, Row]] = []
         self.known: set[int] = set()
         self.at_once = PartitionState()
@@ -57,8 +58,8 @@ class Withholding(Comparing):
         super()._step(rows, crash)
 
     def step_of(self, state: PartitionState, seen: Observations, **options: Any) -> StepResult:
-        views, limits = Views(self.batches, self.again), IN_PIECES if self.in_pieces else WHOLE
-        made = compare(state, seen, self.settings, self.cluster.now, views, limits=limits, **options)
+        views = Views(self.batches, self.again)
+        made = compare(state, seen, self.settings, self.cluster.now, views, limits=self.limits, **options)
         if self.compared == self.batches:
             return made  # run again
         self.compared = self.batches
