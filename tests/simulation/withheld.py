@@ -46,7 +46,7 @@ class Withholding(Comparing):
         self.limits = (WHOLE, IN_PIECES, WHOLE, FEW_MARKS)[self.seed % 4]
         self.rows_at: list[tuple[int, Row]] = []
         self.known: set[int] = set()
-        self.at_once = PartitionState()
+        self.at_once = self.unread
         self.said: dict[str, set[tuple[int, ...]]] = {"at once": set(), "later": set()}
         self.batches = self.compared = 0
 

@@ -327,7 +327,7 @@ def block_ends(marks: Mapping[Reader, Array], grain: Grain, *more: int) -> Array
 
 
 def _ends(marks: Iterable[Array]) -> Array:
-    return np.unique(np.concatenate([its["end"] for its in marks]))
+    return np.unique(np.concatenate([empty(SUM)["end"], *(its["end"] for its in marks)]))
 
 
 def same(marks: Mapping[Reader, Array], cuts: Array) -> Array:

@@ -240,6 +240,7 @@ def test_rows_are_cut_at_ends_of_blocks_at_which_all_sums_are_known() -> None:
     given[1, RU]["rows"][0] = 48
     assert sums.block_ends(given, GRAIN).tolist() == [16, 32, 64]
     assert sums.block_ends(given, GRAIN, 48, 80, 81).tolist() == [16, 32, 64, 80]
+    assert sums.block_ends({}, GRAIN, 48).tolist() == [48]
 
 
 CUTS = np.array([4, 8])
