@@ -109,7 +109,7 @@ class Comparison:
     """Steps over batches of rows; its state goes through bytes after each."""
 
     def __init__(
-        self, before: PartitionState | None = None, settings: CompareSettings = SETTINGS, **options: Any
+        self, settings: CompareSettings = SETTINGS, before: PartitionState | None = None, **options: Any
     ) -> None:
         self.state = b"" if before is None else before.to_bytes()
         self.settings = settings

@@ -743,14 +743,14 @@ class TestLatest:
         assert raised(comparison) == [expected | NO_TRANSACTION | key]
 
     def test_where_every_record_is_compared_the_offset_says_which_it_is(self) -> None:
-        comparison = Comparison(never_compacted())
+        comparison = Comparison(before=never_compacted())
         self.lacking(comparison, [record(3, "K", "V")], 5)
         settle(comparison, 5)
         assert [s.cause for s in comparison.suspects] == ["offset:3"]
         assert {n: raised(comparison)[0][n] for n in NO_KEY} == NO_KEY
 
     def test_that_begins_with_the_first_record_after_the_policy_was_seen(self) -> None:
-        comparison = Comparison(never_compacted())
+        comparison = Comparison(before=never_compacted())
         comparison.feed(tick(0, everywhere(0)))
         self.lacking(comparison, [record(0, "K", "V")], 5)
         settle(comparison, 5)

@@ -303,7 +303,7 @@ class TestMissing:
         assert comparison.suspects == []
 
     def test_without_compaction_every_absence_counts(self) -> None:
-        comparison = Comparison(never_compacted())
+        comparison = Comparison(before=never_compacted())
         rows = [record(0, "K", "V"), record(1, "K", "V2")]
         comparison.feed(tick(0, everywhere(2)), both(1, rows, 2), both(2, rows[1:], 2), both(3, rows, 2))
         settle(comparison, 2)
@@ -416,7 +416,7 @@ class TestLimits:
         assert comparison.suspects == []
 
     def test_what_the_cap_keeps_out_is_deferred_and_counted(self) -> None:
-        comparison = Comparison(settings=CompareSettings(state_cap_bytes=1 << 16))
+        comparison = Comparison(CompareSettings(state_cap_bytes=1 << 16))
         rows = [filler(i) for i in range(5000)]
         comparison.feed(tick(0, everywhere(5000)), both(1, rows, 5000), both(3, rows, 5000))
         assert comparison.last is not None

@@ -383,7 +383,7 @@ class TestOpenTransactions:
 class TestFrozen:
     @pytest.mark.parametrize("is_compacted", [True, False])
     def test_where_nothing_was_compacted_it_says_so(self, is_compacted: bool) -> None:
-        comparison = Comparison(PartitionState() if is_compacted else never_compacted())
+        comparison = Comparison(before=PartitionState() if is_compacted else never_compacted())
         for at in (1000, 2000, 4000):
             comparison.feed(tick(at, {1: 9, 2: 0, 3: 8}, everywhere(9), open={2: [(9, 0)]}))
         (suspect,) = comparison.suspects

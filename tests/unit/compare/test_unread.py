@@ -254,7 +254,7 @@ class TestGaps:
         assert ranges(watched) == [(0, 10, GAP)]
 
     def test_what_was_never_compacted_is_not_cleaned_before_it_is_read(self) -> None:
-        comparison = Comparison(never_compacted())
+        comparison = Comparison(before=never_compacted())
         comparison.feed(progress(0, 0), read(0, 0))
         comparison.feed(progress(2 * HOUR, 10), read(2 * HOUR, 10))
         assert ranges(comparison) == []
