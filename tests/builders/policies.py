@@ -6,7 +6,7 @@ from parallax.compare.state import NEVER, PartitionState
 
 
 def never_compacted() -> PartitionState:
-    """The state of a partition of which nothing was read yet, whose log was never compacted and never will be."""
+    """The state of a partition before anything is read, if its log was never compacted."""
     made = PartitionState()
     made.partition["strict_from"], made.partition["policy_at"] = 0, NEVER
     return made
