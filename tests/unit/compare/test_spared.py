@@ -427,7 +427,7 @@ def test_readers_that_begin_apart_are_compared_from_the_end_of_a_block_on() -> N
     readers = {(broker, view): recorded_by(broker, 3 * BLOCK - broker) for view, broker in READERS}
     found = alike(readers)
     assert found is not None
-    assert (found.start, found.end) == (BLOCK, 2 * BLOCK)
+    assert (found.start, found.end) == (BLOCK, 3 * BLOCK - 3)
 
 
 GRAIN = Grain(block=BITS)
