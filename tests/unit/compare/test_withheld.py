@@ -162,6 +162,19 @@ def test_what_agrees_is_settled_without_a_row_being_read_once_more(transactional
     made.agrees()
 
 
+def test_rows_that_agree_are_read_while_an_absence_below_them_waits() -> None:
+    logs, last = logs_of(transactional=False), 2 * BATCH - 1
+    for broker in BROKERS:
+        logs[broker][last] = {} if broker == 1 else record(last, "of this one alone", "V")
+    made = outage(logs)
+    assert PartitionState.from_bytes(made.state).partition["withheld"][0] == last + 1
+    made.read(4 * BATCH, AWAY)
+    assert made.read_again == 2 * 2 * BATCH * len(BROKERS), "all rows of both views that all have passed"
+    comes_back(made)
+    assert len(made.said["later"]) == 1
+    made.agrees()
+
+
 @pytest.mark.parametrize("transactional", [False, True])
 @pytest.mark.parametrize("broker", BROKERS)
 def test_a_record_that_one_lacks_is_found_when_all_are_back(transactional: bool, broker: int) -> None:
