@@ -44,6 +44,7 @@ from parallax.findings.lifecycle import Lifecycle
 from parallax.findings.requests import Wants
 from parallax.findings.table import as_read
 from parallax.model import FindingStatus, ReadEvent, Rule
+from tests.builders.policies import never_compacted
 from tests.simulation.cluster import Cluster
 from tests.simulation.content import key_of_halves
 from tests.simulation.probe import ask
@@ -123,7 +124,7 @@ class Monitor(Readers):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.state = PartitionState().to_bytes()
+        self.state = self.unread.to_bytes()
         self.lifecycle = self._life()
         self.singles = Singles()
         self.requests = 0
@@ -180,7 +181,7 @@ class Monitor(Readers):
     def _step(self, rows: list[Row], crash: bool) -> None:
         seen = Observations.of(TOPIC, PARTITION, rows)
         before = PartitionState.from_bytes(self.state)
-        options = {"from_log_start": not self.late, "compacted": self.compacted}
+        options = {"from_log_start": not self.late}
         result = self.step_of(before, seen, **options)
         state = result.state.to_bytes()
         if crash:
@@ -188,7 +189,7 @@ class Monitor(Readers):
             again = self.step_of(PartitionState.from_bytes(self.state), seen, **options)
             assert again.state.to_bytes() == state, "a replayed batch must leave the same state"
             assert again.suspects == result.suspects, "a replayed batch must raise the same suspects"
-        together = taken_in(self.state, seen, self.settings, self.cluster.now, compacted=self.compacted)
+        together = taken_in(self.state, seen, self.settings, self.cluster.now)
         if together is not None and not is_withholding(result.state):
             assert result.suspects == [], "a partition that raises something is not quiet"
             assert together == (state, result.coverage), "what is taken in together is what a step makes of it"
@@ -294,6 +295,11 @@ class Monitor(Readers):
 
     def heard(self, claims: Sequence[Claim], answers: Sequence[Answers], seen: Sequence[Cluster]) -> None:
         """A probe was made of a cluster that was in these states meanwhile."""
+
+    @property
+    def unread(self) -> PartitionState:
+        """What the comparison knows before anything was read: the topic's cleanup policy."""
+        return PartitionState() if self.compacted else never_compacted()
 
     @property
     def _policy(self) -> str:

@@ -40,7 +40,7 @@ class Sparing(Comparing):
         super().__post_init__()
         self.reads: dict[tuple[int, int], deque[Read]] = {}
         self.under_way: dict[tuple[int, int], Read] = {}
-        self.by_rows, self.by_sums = PartitionState(), PartitionState()
+        self.by_rows, self.by_sums = self.unread, self.unread
         self.drawing = random.Random(f"spared {self.seed}")
 
     def give(self, view: int, broker: int, rows: list[Row]) -> None:
@@ -72,7 +72,7 @@ class Sparing(Comparing):
     def compare(self, taken: dict[tuple[int, int], list[Read]]) -> None:
         """One micro-batch, both ways."""
         seen = Observations.of(TOPIC, PARTITION, [row for of in taken.values() for read in of for row in read.rows])
-        options: dict[str, Any] = {"from_log_start": not self.late, "compacted": self.compacted}
+        options: dict[str, Any] = {"from_log_start": not self.late}
         settings = self.settings.model_copy(update=ROOM)
         whole = step(self.by_rows, seen, settings, self.cluster.now, **options)
         parts = self.without_rows(seen, taken, settings, options)

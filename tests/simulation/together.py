@@ -15,9 +15,7 @@ from parallax.config import CompareSettings
 from parallax.model import TopicPartition
 
 
-def taken_in(
-    state: bytes, seen: Observations, settings: CompareSettings, now_ms: int, *, compacted: bool | None
-) -> tuple[bytes, Coverage] | None:
+def taken_in(state: bytes, seen: Observations, settings: CompareSettings, now_ms: int) -> tuple[bytes, Coverage] | None:
     """What becomes of a partition that is taken in together with others; None where it is not quiet.
 
     Its twin and one that is fresh are taken in by the same call, before it and behind it.
@@ -33,7 +31,7 @@ def taken_in(
     heads = Blobs.of([state[:head], b"", state[:head]])
     unmatched = Blobs.of([state[head:], b"", state[head:]])
     may = np.ones(len(parts), np.bool_)
-    quiet = step_quiet(heads, unmatched, may, gathered.ordered(), settings, compacted=compacted)
+    quiet = step_quiet(heads, unmatched, may, gathered.ordered(), settings)
     assert quiet.at.tolist() in ([], [0, 2]), "twins that are not both quiet"
     if not len(quiet.at):
         return None

@@ -179,7 +179,7 @@ def alike(readers: Mapping[Reader, Recorded], grain: Grain | None = None) -> Ali
     marks = sums.behind(marks, start)
     if len(marks) < len(readers):
         return None
-    cuts = sums.agreeing(marks, start, grain)[-1:]
+    cuts = sums.agreeing(marks, start)[-1:]
     return Alike(start, int(cuts[0]), int(sums.counted(marks, "rows", cuts)[0]), readers, grain) if len(cuts) else None
 
 

@@ -122,7 +122,7 @@ def _cap_committed(state: PartitionState, limit: int) -> None:
         _defer(state, READ_COMMITTED, cut)
 
 
-def without_superseded(pending: Array, strict_from: int = NEVER) -> Array:
+def without_superseded(pending: Array, strict_from: int) -> Array:
     """Drop the records that a later record of the same key supersedes, because only a key's latest value is compared.
 
     Records of transactions are kept all the same, because their outcome is compared.
@@ -130,7 +130,7 @@ def without_superseded(pending: Array, strict_from: int = NEVER) -> Array:
     Args:
         pending: the records (`PENDING` rows), in offset order.
         strict_from: first offset from which on the topic is not compacted. All records from there on are compared, so
-            they are kept. By default there is no such offset.
+            they are kept; `NEVER` if there is no such offset.
 
     Returns:
         The rows that are kept, in offset order.

@@ -7,7 +7,7 @@ a part of a file that upkeep has joined.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -85,9 +85,9 @@ class Sparing:
         rows: how many rows of the files have to be read. Of a file without sums these are all of its rows.
     """
 
-    alike: Mapping[TopicPartition, Alike] = field(default_factory=dict)
-    footers: Mapping[tuple[str, str], Footer] = field(default_factory=dict)
-    rows: int = 0
+    alike: Mapping[TopicPartition, Alike]
+    footers: Mapping[tuple[str, str], Footer]
+    rows: int
 
 
 Looked = dict[tuple[str, str], tuple[Any, Blocks]]
@@ -98,7 +98,7 @@ def sparing(
     files: Iterable[tuple[str, DataFile]],
     opened: Mapping[str, fs.FileSystem],
     wanted: Wanted,
-    looked: Looked | None = None,
+    looked: Looked,
 ) -> Sparing:
     """Read the footers of a micro-batch's files, and find the offsets in which all readers' sums are equal.
 
@@ -116,8 +116,7 @@ def sparing(
     mine = [(name, file) for name, file in views if file.first is None]
     all_rows = sum(file.rows for _, file in views)
     if sum(file.rows for _, file in mine) < WORTH:
-        return Sparing(rows=all_rows)
-    looked = {} if looked is None else looked
+        return Sparing({}, {}, all_rows)
     told: dict[Reader, list[Blocks]] = {}
     for name, file in mine:
         if (name, file.path) not in looked:

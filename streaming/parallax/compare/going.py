@@ -70,7 +70,7 @@ def last(table: Array, slot: int) -> Opens | None:
 
 
 def followed(
-    table: Array, slot: int, before: Opens, digests: Digests, reached: int, grain: Grain, *, is_ahead: bool = False
+    table: Array, slot: int, before: Opens, digests: Digests, reached: int, grain: Grain, *, is_ahead: bool
 ) -> Array:
     """Add to a table which transactions are open behind a reader's new rows: at the end of each block, and behind all.
 

@@ -32,7 +32,6 @@ from parallax.compare.state import (
     UNREAD,
 )
 from parallax.config import CompareSettings
-from parallax.model import UNKNOWN
 
 MANY_ROWS = 256
 """A partition with more rows than this in a micro-batch is stepped by itself. Then its arrays are worth their cost."""
@@ -81,8 +80,6 @@ def step_quiet(
     may: Array,
     seen: Ordered,
     settings: CompareSettings,
-    *,
-    compacted: bool | None = None,
 ) -> Quiet:
     """Compare the partitions that are quiet in a micro-batch; the other partitions are left for `compare.step`.
 
@@ -93,7 +90,6 @@ def step_quiet(
         may: for each partition, whether the caller allows that it is compared here.
         seen: what was observed of each partition, in the same order.
         settings: for the grace period and the cap of the state.
-        compacted: whether the topics are compacted; None to follow the policy that the progress rows report.
 
     Returns:
         The quiet partitions alone; a partition that ``Quiet.at`` does not name is as it was.
@@ -112,7 +108,6 @@ def step_quiet(
         settings.grace_ms,
         int(settings.state_cap_bytes * CONTENT_SHARE) // CONTENT.itemsize,
         int(settings.state_cap_bytes * COMMITTED_SHARE) // CANDIDATE.itemsize,
-        UNKNOWN if compacted is None else int(compacted),
     )
     take_in(
         states,

@@ -12,7 +12,7 @@ from parallax.compare.accusing import MARKER_NAME, brokers_of, without_direction
 from parallax.compare.observations import READ_UNCOMMITTED, Array
 from parallax.compare.rules import content
 from parallax.compare.rules.arrays import bit_counts, has_bit, slots_of
-from parallax.compare.state import PartitionState
+from parallax.compare.state import HAS_AGREED, PartitionState
 from parallax.compare.suspect import Accusation
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
 from parallax.sides import Shows, Side
@@ -76,7 +76,7 @@ def _continues_run(state: PartitionState, sides: list[int], offset: int, agreed:
     last = state.brokers["mismatch_last"].copy()
     before = state.brokers["mismatch_side"].copy()
     going_on = {
-        slot: last[slot] != UNKNOWN and not _agreed_since(agreed, slot, last[slot], offset)
+        slot: not before[slot] & HAS_AGREED and not _agreed_since(agreed, slot, last[slot], offset)
         for side in sides
         for slot in slots_of(side)
     }
@@ -96,8 +96,12 @@ def _agreed_since(agreed: Array, slot: int, last: int, offset: int) -> bool:
 
 
 def _end_runs(state: PartitionState, agreed: Array) -> None:
-    """A record that a replica shows as others do ends its run of differing records."""
-    for slot in np.flatnonzero(state.brokers["mismatch_last"] != UNKNOWN):
+    """Note which replicas show a record as others do; the runs end once all replicas that differed have done so."""
+    brokers = state.brokers
+    tracked = np.flatnonzero(brokers["mismatch_last"] != UNKNOWN)
+    for slot in tracked:
         mine = agreed["offset"][has_bit(agreed["shown"], slot)]
-        if mine.max(initial=UNKNOWN) > state.brokers["mismatch_last"][slot]:
-            state.brokers["mismatch_last"][slot] = UNKNOWN
+        if mine.max(initial=UNKNOWN) > brokers["mismatch_last"][slot]:
+            brokers["mismatch_side"][slot] |= HAS_AGREED
+    if (brokers["mismatch_side"][tracked] & HAS_AGREED != 0).all():
+        brokers["mismatch_last"] = UNKNOWN

@@ -64,7 +64,8 @@ def judge_markers(state: PartitionState) -> list[Accusation]:
         if interval["end"] == NEVER and not interval["told"] & RAISED_MISSING:
             # What it shows of the transaction by then has ended there already, by no marker that was read.
             found = _directly_turned(state, interval)
-            intervals["told"][i] |= RAISED_MISSING | (RAISED_TURNED if found else 0)
+            is_whole = any(_is_whole(one, interval) for one in found)
+            intervals["told"][i] |= RAISED_MISSING | (RAISED_TURNED if is_whole else 0)
             accusations += found or [_missing(state, interval)]
         elif turned[i]:
             own = outcome.wrongly_shown(_shown_committed(state), interval)
@@ -76,13 +77,15 @@ def judge_markers(state: PartitionState) -> list[Accusation]:
                 intervals["told"][i] |= RAISED_TURNED
                 against = outcome.shown_against(state.unended, interval)[: 0 if len(own) else 1]
                 contradicted = accuse_contradicted(state, against, np.repeat(interval["end"], len(against)))
-                accusations += contradicted or [_turned(state, interval, own), *_proven_of(state, interval, own)]
+                apart = [one for one in _last_of(state, interval, own) if not _is_whole(one, interval)]
+                accusations += contradicted or [_turned(state, interval, own), *apart]
             settling.append(int(i))
         elif passed_open[i] and not interval["told"] & RAISED_TURNED:
             found = _directly_turned(state, interval)
-            intervals["told"][i] |= RAISED_TURNED if found else 0
             accusations += found
-            if not found:
+            if any(_is_whole(one, interval) for one in found):
+                intervals["told"][i] |= RAISED_TURNED
+            else:
                 own = outcome.wrongly_shown(_shown_committed(state), _as_missed(interval))
                 unread.add_offsets(state, READ_COMMITTED, own["offset"], UnknownReason.SKIPPED, replicas.read_at(state))
     _settle(state, intervals[settling])
@@ -107,27 +110,35 @@ def _directly_turned(state: PartitionState, interval: Array) -> list[Accusation]
     """Accuse a replica of a record that it shows otherwise than the missed end marker directly behind it says.
 
     Where a record is held the marker that ended it is, unless the cleaner went by a wrong index of aborted
-    transactions. There is no room for a lower marker; of a record further below nobody knows whether one was there.
+    transactions. There is no room for a lower marker; of a record further below nobody knows whether one was there. So
+    unless the end of the first is proven, what is accused begins with that record.
     """
     supposed = _as_missed(interval)
-    own = outcome.wrongly_shown(_shown_committed(state), supposed)
-    direct = own[own["offset"] == supposed["missed"] - 1]
-    return [_turned(state, supposed, direct)] if len(direct) else []
+    return _last_of(state, supposed, outcome.wrongly_shown(_shown_committed(state), supposed))
 
 
-def _proven_of(state: PartitionState, interval: Array, own: Array) -> list[Accusation]:
-    """Accuse it of the last of the records besides, where the end of the first is not proven and that one's is.
+def _is_whole(accusation: Accusation, interval: Array) -> bool:
+    """Whether an accusation is of a transaction from its start on; if not, the rest is accused once its end is read."""
+    return accusation.transaction_start_offset == int(interval["start"])
+
+
+def _last_of(state: PartitionState, interval: Array, own: Array) -> list[Accusation]:
+    """Accuse a replica of the record directly below a missed end marker; by itself if the first one's end is unproven.
 
     What it takes for one transaction may be several, each of which missed its end marker.
+
+    Args:
+        state: the partition's state.
+        interval: the transaction, with the marker that was missed.
+        own: the records that the replica shows otherwise than that marker says.
     """
     start, marker = int(interval["start"]), int(interval["missed"])
     direct = own[own["offset"] == marker - 1]
-    if start == marker - 1 or not len(direct) or leave_no_room(own["offset"], start, marker):
-        return []
-    if not end_unproven(state, start, marker):
+    if not len(direct):
         return []
     alone = interval.copy()
-    alone["start"] = marker - 1
+    if not leave_no_room(own["offset"], start, marker) and end_unproven(state, start, marker):
+        alone["start"] = marker - 1
     return [_turned(state, alone, direct)]
 
 
@@ -151,10 +162,8 @@ def _later_turned(state: PartitionState, interval: Array, proof: Array) -> list[
         mine, below = own[(own > below) & (own < end)], end
         if end - 1 not in mine:
             continue
-        first = int(mine[0])
-        is_proven = leave_no_room(mine, first, end) or not end_unproven(state, first, end)
         supposed = interval.copy()
-        supposed["start"], supposed["missed"] = first if is_proven else end - 1, end
+        supposed["start"], supposed["missed"] = mine[0], end
         for name in ("type", "shown"):
             supposed[f"missed_{name}"] = marker[name]
         supposed["missed_epoch"] = marker["leader_epoch"]

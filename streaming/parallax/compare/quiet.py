@@ -181,13 +181,11 @@ class Limits(NamedTuple):
         grace_ms: see `CompareSettings`.
         content: the most `CONTENT` rows that one state may hold.
         pending: the most `PENDING` rows that one state may hold.
-        compacted: 1 or 0 if the caller says whether topics are compacted, -1 if progress rows say it.
     """
 
     grace_ms: int
     content: int
     pending: int
-    compacted: int
 
 
 # --- replicas.py ------------------------------------------------------------------------------------------------------
@@ -393,15 +391,13 @@ def _see_heads(p: Any, rows: Rows, of: Any, ticks: Ticks, at: Any) -> None:
 
 
 @_part
-def _policy_stays(p: Any, ticks: Ticks, at: Any, compacted: int) -> bool:
+def _policy_stays(p: Any, ticks: Ticks, at: Any) -> bool:
     """`_take_in_policy`, of one that stays what it was."""
-    if compacted >= 0:
-        p.strict_from, p.policy_at = (_NEVER, UNKNOWN) if compacted else (0, _NEVER)
     newest = p.policy_at
     for i in range(at[0], at[1]):
         if ticks.deletes[i] != UNKNOWN and ticks.deletes[i] != p.deletes:
             return False
-        if compacted < 0 and ticks.compacted[i] != UNKNOWN and ticks.policy_at[i] > p.policy_at:
+        if ticks.compacted[i] != UNKNOWN and ticks.policy_at[i] > p.policy_at:
             if (ticks.compacted[i] != 0) != (p.strict_from == _NEVER):
                 return False
             newest = max(newest, ticks.policy_at[i])
@@ -947,7 +943,7 @@ def _one(
     brokers = states.broker[states.broker_at[k] : states.broker_at[k + 1]]
     if not _is_plain(p, brokers, states, k) or not _register(p, brokers, rows, of, ticks, at, sets, among):
         return False
-    if not _policy_stays(p, ticks, at, limits.compacted) or not _goes_on(p, brokers, rows, of, ticks, at):
+    if not _policy_stays(p, ticks, at) or not _goes_on(p, brokers, rows, of, ticks, at):
         return False
     if not _take_in_rows(p, brokers, states, k, rows, of) or not _follow_reading(p, brokers, rows, of, ticks, at):
         return False
@@ -1012,7 +1008,7 @@ _I64 = np.empty(0, np.int64)
 _SAMPLE = (
     _tables(),
     *(_columns(Rows), _I64, _columns(Ticks), _I64, _columns(Sets), _I64),
-    Limits(0, 0, 0, -1),
+    Limits(0, 0, 0),
     *(np.empty(0, np.bool_), np.empty(0, COVERED), np.empty(0, UNREAD), _I64),
 )
 

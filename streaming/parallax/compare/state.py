@@ -123,9 +123,12 @@ BROKER = np.dtype(
 - ``last_stable_offset``: as of the last tick of progress, at ``observed_at``.
 - ``stalled_*``: see rules/progress.py.
 - ``head_since``: since when its log has begun above another's (rules/log_start.py).
-- ``mismatch_last``: how far the present run of differing records has come (rules/content.py); ``mismatch_side``: the
-  mask of the replicas that showed the same there.
+- ``mismatch_last``: how far the present run of differing records has come (compare/judge_content.py);
+  ``mismatch_side``: the mask of the replicas that showed the same there, and the bit `HAS_AGREED`.
 """
+
+HAS_AGREED = 1 << MAX_BROKERS
+"""Bit of ``mismatch_side``: behind its last differing record the replica has shown one as another replica does."""
 
 NOT_BEGUN, FOLLOWED, WHOLE_SO_FAR = 0, 1, 2
 """How far a view has read what its replica held when the reading began (compare/unread.py).

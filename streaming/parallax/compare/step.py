@@ -71,7 +71,6 @@ def step(
     now_ms: int,
     *,
     agreed: Agreed | None = None,
-    compacted: bool | None = None,
     from_log_start: bool = True,
 ) -> StepResult:
     """Compare what a micro-batch showed of one topic partition with what its state holds.
@@ -87,8 +86,6 @@ def step(
         now_ms: milliseconds since 1970 UTC; it dates suspects and coverage, and no verdict depends on it.
         agreed: a range of offsets whose sums are equal on all replicas; the observations lack its rows. None if there
             is no such range.
-        compacted: whether the topic is compacted, so that a record may be absent because a later one has its key. None
-            if the cleanup policy in the progress rows decides that.
         from_log_start: whether readers begin at the log start (``startingOffsets=earliest``); otherwise they begin at
             the log end.
 
@@ -98,7 +95,7 @@ def step(
     suspects: list[Suspect] = []
     unlike: list[Array] = []
     for part in replicas.by_replica_set(state, observations):
-        result = _step(state, part, settings, now_ms, agreed, compacted=compacted, from_log_start=from_log_start)
+        result = _step(state, part, settings, now_ms, agreed, from_log_start=from_log_start)
         state, agreed = result.state, None
         suspects += result.suspects
         unlike.append(result.unlike)
@@ -112,7 +109,6 @@ def _step(
     now_ms: int,
     agreed: Agreed | None,
     *,
-    compacted: bool | None,
     from_log_start: bool,
 ) -> StepResult:
     """`step`, of rows within which no replica left the set and came back."""
@@ -120,7 +116,7 @@ def _step(
     replicas.register(work, observations)
     observations = breaks.of_the_topic(work, observations)
     was_known = bool(work.partition["deletes"][0] != UNKNOWN)
-    _take_in_policy(work, observations.progress, compacted)
+    _take_in_policy(work, observations.progress)
     rows, accusations = breaks.apply_breaks(work, observations.rows)
     if not from_log_start:
         replicas.begin_readers(work, rows)
@@ -172,7 +168,7 @@ def _unlike(state: PartitionState, before: Array) -> Array:
     return offsets[replicas.holding(state, offsets) & ~shown != 0]
 
 
-def _take_in_policy(state: PartitionState, rows: ProgressRows, compacted: bool | None) -> None:
+def _take_in_policy(state: PartitionState, rows: ProgressRows) -> None:
     """From where on nothing was ever compacted: from the log end at which the policy was first seen not to compact.
 
     What lies below may have been compacted before, on some replicas and not on others. The leader has to have said by
@@ -180,9 +176,6 @@ def _take_in_policy(state: PartitionState, rows: ProgressRows, compacted: bool |
     """
     partition = state.partition
     _take_in_deletes(state, rows)
-    if compacted is not None:
-        partition["strict_from"], partition["policy_at"] = (NEVER, UNKNOWN) if compacted else (0, NEVER)
-        return
     known = np.flatnonzero((rows.compacted != UNKNOWN) & (rows.policy_at > partition["policy_at"][0]))
     if not len(known):
         return

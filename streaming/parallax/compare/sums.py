@@ -3,7 +3,7 @@
 A *mark* (a `SUM` row) holds the sums of all withheld rows of one reader below one offset: how many rows, and the sum of
 their fingerprints. A reader has several marks, in offset order: one for each block of ``2**BLOCK_BITS`` offsets. In
 blocks in which a reader is now there is one every ``2**RECENT_BITS`` offsets. So two readers can be compared nearly up
-to where they end, and a day of rows costs little memory.
+to where they end, and a day of rows costs little memory. When marks become many, each second one is dropped.
 """
 
 from __future__ import annotations
@@ -47,8 +47,12 @@ class Grain:
     recent: int = RECENT_BITS
 
     def up(self, offset: int) -> int:
-        """The lowest end of a block that is at or above ``offset``: the next offset with a mark."""
+        """The lowest end of a block that is at or above ``offset``."""
         return -(-offset >> self.block) << self.block
+
+    def down(self, offset: int) -> int:
+        """The highest end of a block that is at or below ``offset``."""
+        return offset >> self.block << self.block
 
 
 def marks_of(state: PartitionState) -> dict[Reader, Array]:
@@ -70,6 +74,15 @@ def marks_of(state: PartitionState) -> dict[Reader, Array]:
     }
 
 
+def readers_of(state: PartitionState) -> set[Reader]:
+    """The readers of which a state holds marks (`marks_of`)."""
+    tables = (state.sums, state.recent_sums)
+    numbers = np.unique(
+        np.concatenate([table["slot"].astype(np.int64) * len(VIEWS) + table["view"] for table in tables])
+    )
+    return {divmod(number, len(VIEWS)) for number in numbers.tolist()}
+
+
 def store(state: PartitionState, marks: Mapping[Reader, Array], grain: Grain) -> None:
     """Put the marks of all readers back into the state.
 
@@ -82,7 +95,7 @@ def store(state: PartitionState, marks: Mapping[Reader, Array], grain: Grain) ->
         grain: the size of the blocks.
     """
     table = np.concatenate([empty(SUM), *marks.values()])
-    is_block = table["end"] & ((1 << grain.block) - 1) == 0
+    is_block = _is_end(table, grain.block)
     blocks = table[is_block]
     if len(blocks) != len(state.sums) or bool((blocks != state.sums).any()):
         state.sums = blocks
@@ -203,21 +216,40 @@ def _digester(key: bytes, bits: int) -> Digester:
     return Digester(key, block_bits=bits)
 
 
-def thinned(marks: Mapping[Reader, Array], grain: Grain) -> dict[Reader, Array]:
+def thinned(marks: Mapping[Reader, Array], grain: Grain, most: int) -> dict[Reader, Array]:
     """Reduce the marks of each reader to one per block, but for the blocks in which a reader is now.
 
     A mark holds the sums of a reader's rows below one offset. So any two readers can be compared nearly up to where the
-    one behind has come, however far behind a third one is.
+    one behind has come, however far behind a third one is. If more than ``most`` marks are left, there is one for each
+    second block, or for each fourth, and so on.
 
     Args:
         marks: the marks of each reader, in offset order.
         grain: the size of the blocks.
+        most: how many marks of all readers together may be left. Those of the blocks in which a reader is now stay even
+            if they are more.
 
     Returns:
         By reader, the marks that are left, in offset order.
     """
-    blocks = np.unique([int(its["end"][-1]) >> grain.block for its in marks.values()])
-    return {reader: _thinned(its, blocks, grain) for reader, its in marks.items()}
+    lasts = np.unique(np.array([its["end"][-1] for its in marks.values()], np.int64))
+    blocks = lasts >> grain.block
+    left = {reader: _thinned(its, blocks, grain) for reader, its in marks.items()}
+    for bits in range(grain.block + 1, 63):
+        if sum(map(len, left.values())) <= most:
+            break
+        for reader, its in left.items():
+            left[reader] = its[_is_end(its, bits) | _is_in(its, blocks, grain) | np.isin(its["end"], lasts)]
+    return left
+
+
+def _is_end(marks: Array, bits: int) -> Array:
+    mask: Array = marks["end"] & ((1 << bits) - 1) == 0
+    return mask
+
+
+def _is_in(marks: Array, blocks: Array, grain: Grain) -> Array:
+    return np.isin((marks["end"] - 1) >> grain.block, blocks)
 
 
 def _thinned(marks: Array, kept: Array, grain: Grain) -> Array:
@@ -225,7 +257,7 @@ def _thinned(marks: Array, kept: Array, grain: Grain) -> Array:
     block = (marks["end"] - 1) >> grain.block
     is_last = np.ones(len(marks), np.bool_)
     is_last[:-1] = block[1:] != block[:-1]
-    is_kept = np.isin(block, kept)
+    is_kept = _is_in(marks, kept, grain)
     left = is_kept | is_last
     made, is_end = marks[left], ~is_kept[left]
     made["end"][is_end] = (block[left][is_end] + 1) << grain.block
@@ -237,7 +269,7 @@ def at(marks: Array, cuts: Array) -> Array:
 
     Args:
         marks: the reader's marks, `SUM` rows in offset order.
-        cuts: the offsets.
+        cuts: the offsets; the reader's sums are known there (`known`).
 
     Returns:
         A `SUM` row for each of ``cuts``. For an offset beyond the reader's last mark it has the sums of all its rows.
@@ -249,24 +281,53 @@ def at(marks: Array, cuts: Array) -> Array:
     return found
 
 
-def common_cuts(marks: Iterable[Array], start: int, grain: Grain) -> Array:
-    """The offsets above ``start`` at which the sums of all given readers are known, ascending.
+def known(marks: Iterable[Array], cuts: Array) -> Array:
+    """For each offset, whether the sums of all given readers are known there.
 
-    At these offsets the readers can be compared.
+    They are at a mark, between two marks without a row between them, and behind all that a reader has shown.
+
+    Args:
+        marks: the marks of each reader (a mark holds the sums of its rows below one offset).
+        cuts: the offsets.
+    """
+    mask = np.ones(len(cuts), np.bool_)
+    for its in marks:
+        below = np.searchsorted(its["end"], cuts, side="right")
+        rows = np.concatenate([[0], its["rows"], its["rows"][-1:]])
+        mask &= (rows[below] == rows[below + 1]) | np.isin(cuts, its["end"])
+    return mask
+
+
+def common_cuts(marks: Iterable[Array], start: int) -> Array:
+    """The offsets above ``start`` at which all given readers can be compared, ascending.
+
+    Each reader has come there, and the sums of all of them are known.
 
     Args:
         marks: the marks of each reader (a mark holds the sums of its rows below one offset).
         start: only higher offsets are returned.
-        grain: at which offsets marks are kept.
     """
     several = list(marks)
-    lowest = min(int(its["end"][-1]) for its in several)
-    block = np.int64(1 << grain.block)
-    cuts = np.unique(np.concatenate([*(its["end"] for its in several), [lowest // block * block]]))
-    cuts = cuts[(cuts > start) & (cuts <= lowest)]
-    for its in several:
-        cuts = cuts[(cuts % block == 0) | np.isin(cuts, its["end"])]
-    return cuts
+    cuts = _ends(several)
+    cuts = cuts[(cuts > start) & (cuts <= min(int(its["end"][-1]) for its in several))]
+    return cuts[known(several, cuts)]
+
+
+def block_ends(marks: Mapping[Reader, Array], grain: Grain, *more: int) -> Array:
+    """The ends of blocks at which the sums of all readers are known, ascending: there rows can be cut.
+
+    Args:
+        marks: the marks of each reader (a mark holds the sums of its rows below one offset).
+        grain: the size of the blocks.
+        more: ends of blocks that are looked at, too. Otherwise only those are that some reader has a mark at.
+    """
+    cuts = np.union1d(_ends(marks.values()), np.array(more, np.int64))
+    cuts = cuts[cuts & ((1 << grain.block) - 1) == 0]
+    return cuts[known(marks.values(), cuts)]
+
+
+def _ends(marks: Iterable[Array]) -> Array:
+    return np.unique(np.concatenate([empty(SUM)["end"], *(its["end"] for its in marks)]))
 
 
 def same(marks: Mapping[Reader, Array], cuts: Array) -> Array:
@@ -285,23 +346,22 @@ def same(marks: Mapping[Reader, Array], cuts: Array) -> Array:
     return mask
 
 
-def differ(marks: Mapping[Reader, Array], start: int, grain: Grain) -> bool:
-    """Whether any two readers of a view have shown unlike rows, as far as both have come.
+def differ(marks: Mapping[Reader, Array], start: int) -> bool:
+    """Whether any two readers of a view have shown unlike rows, nearly as far as both have come.
 
     Args:
         marks: the marks of each reader (a mark holds the sums of its rows below one offset).
         start: the offset from which on rows are added up.
-        grain: at which offsets marks are kept.
     """
     pairs = (dict(pair) for pair in combinations(marks.items(), 2))
     return any(
-        not same(pair, common_cuts(pair.values(), start, grain)[-1:]).all()
+        not same(pair, common_cuts(pair.values(), start)[-1:]).all()
         for pair in pairs
         if len({view for _, view in pair}) == 1
     )
 
 
-def agreeing(marks: Mapping[Reader, Array], start: int, grain: Grain) -> Array:
+def agreeing(marks: Mapping[Reader, Array], start: int) -> Array:
     """The offsets above ``start`` below which all readers of each view have shown the same rows.
 
     Only offsets where the sums of all readers are known are returned, and none above a row that has to be judged by
@@ -310,9 +370,8 @@ def agreeing(marks: Mapping[Reader, Array], start: int, grain: Grain) -> Array:
     Args:
         marks: the marks of each reader (a mark holds the sums of its rows below one offset).
         start: only higher offsets are returned.
-        grain: at which offsets marks are kept.
     """
-    cuts = common_cuts(marks.values(), start, grain)
+    cuts = common_cuts(marks.values(), start)
     return cuts[same(marks, cuts) & (counted(marks, "odd", cuts) == 0)]
 
 
@@ -338,7 +397,7 @@ def agreed_to(state: PartitionState, view: int) -> int:
     marks = {reader: its for reader, its in marks_of(state).items() if reader[1] == view}
     if {slot for slot, _ in marks} < set(np.flatnonzero(state.brokers["member"]).tolist()) or not marks:
         return UNKNOWN
-    cuts = common_cuts(marks.values(), 0, Grain())
+    cuts = common_cuts(marks.values(), 0)
     cuts = cuts[same(marks, cuts)]
     return int(cuts[-1]) if len(cuts) else UNKNOWN
 
@@ -383,12 +442,15 @@ __all__ = [
     "agreeing",
     "at",
     "behind",
+    "block_ends",
     "common_cuts",
     "counted",
     "differ",
     "digested",
     "is_one_shape",
+    "known",
     "marks_of",
+    "readers_of",
     "recorded",
     "same",
     "store",

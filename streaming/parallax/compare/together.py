@@ -42,7 +42,7 @@ class Seen:
     few: Ordered
     buckets: Sequence[int]
     many: Mapping[int, Mapping[TopicPartition, list[Observations]]]
-    spared: Mapping[TopicPartition, Spared] = field(default_factory=dict)
+    spared: Mapping[TopicPartition, Spared]
 
     @property
     def touched(self) -> list[int]:
@@ -76,13 +76,12 @@ class Gathering:
         """Add rows that were read from a data file. Call it in the order in which the rows were recorded."""
         self._parts.append(part)
 
-    def seen(self, spared: Mapping[TopicPartition, Spared] | None = None) -> Seen:
+    def seen(self, spared: Mapping[TopicPartition, Spared]) -> Seen:
         """Everything that was collected; call it once, at the end.
 
         Args:
             spared: by partition, rows that were not read because the sums of all replicas are equal.
         """
-        spared = spared or {}
         rows: dict[TopicPartition, int] = {}
         for part in self._parts:
             for place, count in zip(part.places, part.counts.tolist(), strict=True):

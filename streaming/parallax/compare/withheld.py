@@ -38,7 +38,7 @@ from parallax.compare.observations import (
     ViewRows,
 )
 from parallax.compare.replicas import read_at, read_to, slots
-from parallax.compare.state import CONTENT, INTERVAL, MARKER, NEVER, PENDING, PartitionState
+from parallax.compare.state import CONTENT, INTERVAL, MARKER, NEVER, PENDING, SUM, PartitionState
 from parallax.compare.step import StepResult, step
 from parallax.compare.suspect import Suspect
 from parallax.compare.withholding import (
@@ -123,7 +123,7 @@ def compare(
     run = _Run(state, seen, settings, now_ms, views, limits, options)
     reached = NEVER if is_broken(state, seen) else begun_to(state, seen)
     if reached > state.partition["withheld"][0]:
-        run.take_up(reached if reached == NEVER else limits.grain.up(reached))
+        run.take_up(run.up(reached))
     run.step(run.with_what_differs(run.withhold(seen)) if is_withholding(run.state) else seen)
     run.follow()
     run.settle()
@@ -184,7 +184,8 @@ class _Run:
                 mine = np.flatnonzero(is_beyond & (of == slot) & (rows.view == view))
                 if len(mine):
                     self._add(marks, (slot, view), rows.take(mine), start)
-        sums.store(self.state, sums.thinned(marks, grain), grain)
+        most = min(self.limits.marks, self.settings.state_cap_bytes // 8 // SUM.itemsize)
+        sums.store(self.state, sums.thinned(marks, grain, most), grain)
         return replace(seen, rows=rows.take((rows.kind == POSITION) | (rows.offset < start)))
 
     def _add(self, marks: dict[sums.Reader, Array], reader: sums.Reader, rows: ViewRows, start: int) -> None:
@@ -218,7 +219,7 @@ class _Run:
         """
         marks, start = sums.marks_of(self.state), int(self.state.partition["withheld"][0])
         is_odd = sums.counted(marks, "odd", np.array([NEVER]))[0] > 0
-        if not is_odd and not sums.differ(marks, start, self.limits.grain):
+        if not is_odd and not sums.differ(marks, start):
             return seen
         self.state.partition["differed"] = True
         if waiting(self.state) + self._size(marks) > worth(self.state, self.settings, self.limits):
@@ -260,7 +261,7 @@ class _Run:
                 self.take_up(NEVER)
             elif passed > start:
                 cut = self._next(marks, start, blocks, passed)
-                self.take_up(cut if cut > start else self.limits.grain.up(passed))
+                self.take_up(cut if cut > start else self.up(passed))
                 blocks *= 2
             else:
                 return
@@ -268,7 +269,7 @@ class _Run:
     def _settle_awaited(self) -> None:
         """Take up the rows that may explain what waits below them; if there is no room, that is left to an audit."""
         while is_withholding(self.state) and (found := awaited(self.state))[1] != UNKNOWN:
-            at, end = found[0], self.limits.grain.up(found[1])
+            at, end = found[0], self.up(found[1])
             if waiting(self.state) + self._size(sums.marks_of(self.state), end) <= room(self.settings):
                 self.take_up(end)
                 continue
@@ -294,13 +295,27 @@ class _Run:
         return bool(left > self.limits.few)
 
     def _next(self, marks: Mapping[sums.Reader, Array], start: int, blocks: int, reached: int) -> int:
-        """Where the rows end that are taken up next: some blocks on, not many rows, not beyond what all have passed."""
-        size = 1 << self.limits.grain.block
-        cuts = np.arange(self.limits.grain.up(start + 1), min(start + blocks * size, reached) + 1, size)
+        """Where the rows end that are taken up next: some blocks on, not many rows, not beyond what all have passed.
+
+        It is ``start`` if no end of a block is known in between.
+        """
+        grain = self.limits.grain
+        last = grain.down(min(start + (blocks << grain.block), reached))
+        cuts = sums.block_ends(marks, grain, grain.up(start + 1), last)
+        cuts = cuts[(cuts > start) & (cuts <= reached)]
         if not len(cuts):
             return start
-        is_few = sums.counted(marks, "rows", cuts) <= self.limits.at_a_time
+        is_few = (cuts <= last) & (sums.counted(marks, "rows", cuts) <= self.limits.at_a_time)
         return int(cuts[max(0, int(np.count_nonzero(is_few)) - 1)])
+
+    def up(self, offset: int) -> int:
+        """The lowest end of a block from an offset on, at which all sums are known; `NEVER` if there is none."""
+        grain = self.limits.grain
+        if offset == NEVER:
+            return NEVER
+        first = grain.up(offset)
+        cuts = sums.block_ends(sums.marks_of(self.state), grain, first)
+        return int(cuts[cuts >= first].min(initial=NEVER))
 
     def _agree(self, marks: Mapping[sums.Reader, Array], start: int) -> bool:
         """Take up what all have shown alike, without a row of it; returns whether there was any."""
@@ -309,7 +324,7 @@ class _Run:
             return False
         if (before := goes_on(self.state)) is None:
             return False
-        cuts = sums.agreeing(marks, start, self.limits.grain)
+        cuts = sums.agreeing(marks, start)
         is_plain = sums.counted(marks, "transactional", cuts) == 0
         is_known = is_plain | (sums.is_one_shape(marks, cuts) & np.isin(cuts, self.state.going["end"]))
         if not is_known.any():

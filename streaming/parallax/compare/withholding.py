@@ -43,12 +43,14 @@ class Limits:
             this many lie above the offset that every replica has passed.
         at_a_time: about how many rows are read from the views for one step.
         grain: at which offsets the sums of rows are kept.
+        marks: at how many offsets, of all readers together, unless this is more than an eighth of the state's cap.
     """
 
     worth: int = 1 << 19
     few: int = 20_000
     at_a_time: int = 500_000
     grain: sums.Grain = field(default_factory=sums.Grain)
+    marks: int = 1 << 16
 
 
 def begun(state: PartitionState, settings: CompareSettings, until: int, limits: Limits) -> PartitionState:
@@ -169,7 +171,7 @@ def is_broken(state: PartitionState, seen: Observations) -> bool:
     if (at & (is_other | (rows.event == _DELETED))).any():
         return True
     is_beyond = rows.offset + ~at > state.partition["withheld"][0]
-    withheld = sums.marks_of(state).keys()
+    withheld = sums.readers_of(state)
     for i in np.flatnonzero(at & np.isin(rows.event, _BREAKS)).tolist():
         # What replaces the end of a log concerns both levels.
         views = VIEWS if rows.event[i] == _TRUNCATED else rows.view[i : i + 1].tolist()

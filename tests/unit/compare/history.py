@@ -108,8 +108,10 @@ def filler(offset: int) -> Row:
 class Comparison:
     """Steps over batches of rows; its state goes through bytes after each."""
 
-    def __init__(self, settings: CompareSettings = SETTINGS, **options: Any) -> None:
-        self.state = b""
+    def __init__(
+        self, settings: CompareSettings = SETTINGS, before: PartitionState | None = None, **options: Any
+    ) -> None:
+        self.state = b"" if before is None else before.to_bytes()
         self.settings = settings
         self.options = options
         self.suspects: list[Any] = []

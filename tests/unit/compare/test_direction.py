@@ -230,7 +230,7 @@ def test_each_record_directly_before_a_missed_end_marker_is_judged_though_no_end
 
 
 def test_who_shows_another_record_there_does_not_show_a_tombstone_that_an_election_cut() -> None:
-    comparison = Comparison(compacted=True)
+    comparison = Comparison()
     first, filled = record(0, "K", "V", leader_epoch=1), record(2, "z", "y", leader_epoch=3)
     deleted, other = record(1, "K", None, leader_epoch=2), record(1, "other", "x", leader_epoch=3)
     comparison.feed(tick(1, everywhere(1)), *[both(b, [first], 1, 2) for b in BROKERS])

@@ -22,7 +22,7 @@ RESURRECTED = [(FindingKind.DELETED_RECORD_RESURRECTED, 2)]
 @pytest.fixture
 def comparison() -> Comparison:
     """All have shown the value, and 3 has gone away since."""
-    made = Comparison(compacted=True)
+    made = Comparison()
     made.feed(tick(0, everywhere(1)), *(both(b, [OLD], 1) for b in (1, 2, 3)))
     return made
 

@@ -96,7 +96,12 @@ class Files:
         return [self.add(view, broker, held, **more) for view in VIEWS for broker in (1, 2)]
 
     def sparing(self, *wanted: TopicPartition, looked: Looked | None = None) -> Sparing:
-        return sparing(self.given, dict.fromkeys(VIEWS, self.files), lambda *place: place in wanted, looked)
+        return sparing(
+            self.given,
+            dict.fromkeys(VIEWS, self.files),
+            lambda *place: place in wanted,
+            {} if looked is None else looked,
+        )
 
 
 @pytest.fixture

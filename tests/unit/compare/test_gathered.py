@@ -59,7 +59,7 @@ def test_a_partition_of_many_rows_is_kept_by_itself_in_their_order() -> None:
     gathering = Gathering(4, frozenset(range(4)))
     for part in ((a, 0, 3), (b, 0, MANY_ROWS), (c, 0, 1), (b, MANY_ROWS, MANY_ROWS + 2)):
         gathering.take(gathered(part))
-    seen = gathering.seen()
+    seen = gathering.seen({})
     (parts,) = (places[b] for places in seen.many.values())
     assert Observations.concat(parts).rows.offset.tolist() == [*range(MANY_ROWS + 1), *range(MANY_ROWS, MANY_ROWS + 3)]
     assert sorted(seen.few.places) == [a, c]

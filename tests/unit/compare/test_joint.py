@@ -60,7 +60,7 @@ class BothWays:
         heads = Blobs.of([b"" if state is None else state.head_bytes() for state in kept])
         unmatched = Blobs.of([b"" if state is None else state.unmatched_bytes() for state in kept])
         may = np.ones(len(seen), np.bool_)
-        return step_quiet(heads, unmatched, may, gathered, self.settings, compacted=self.options.get("compacted"))
+        return step_quiet(heads, unmatched, may, gathered, self.settings)
 
 
 def unlike(one: PartitionState, other: PartitionState) -> list[tuple[str, Any, Any]]:
@@ -147,7 +147,7 @@ class Partition:
         yield from shown(view, broker, rows, to, at, **more)
 
 
-OPTIONS: tuple[dict[str, Any], ...] = ({}, {}, {"compacted": True}, {"from_log_start": False})
+OPTIONS: tuple[dict[str, Any], ...] = ({}, {}, {}, {"from_log_start": False})
 
 
 @pytest.mark.parametrize("seed", range(24))

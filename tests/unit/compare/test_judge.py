@@ -16,6 +16,7 @@ from parallax.compare.rules.content import fingerprints
 from parallax.compare.state import DISPUTE, INTERVAL, NEVER, PartitionState
 from parallax.compare.step import step
 from parallax.model import NOBODY, Outcome, UnknownReason
+from tests.builders.policies import never_compacted
 from tests.unit.compare.history import (
     BROKERS,
     RC,
@@ -168,6 +169,14 @@ class TestContent:
         comparison.feed(tick(0, everywhere(3)), both(1, rows, 3), both(2, wrong, 3), both(3, rows, 3))
         assert [s.accusation.offset for s in comparison.suspects if s.kind == "content_mismatch"] == [0]
 
+    def test_nor_does_it_as_long_as_the_other_was_not_read_there(self, comparison: Comparison) -> None:
+        rows = [filler(i) for i in range(3)]
+        wrong = [{**r, "content_hash": 5} for r in rows]
+        comparison.feed(tick(0, everywhere(3)), both(1, rows, 3), both(2, wrong[:1], 1), both(3, rows, 3))
+        for i in (1, 2):
+            comparison.feed(both(2, wrong[i : i + 1], i + 1))
+        assert [s.accusation.offset for s in comparison.suspects] == [0]
+
     def test_a_record_that_one_other_holds_ends_a_run(self, comparison: Comparison) -> None:
         rows = [filler(i) for i in range(3)]
         mine = [{**rows[0], "content_hash": 5}, rows[1], {**rows[2], "content_hash": 5}]
@@ -304,6 +313,18 @@ class TestMarkers:
         ] * 2
         assert [(s["offset"], s["transaction_start_offset"]) for s in (first, direct)] == [(2, 2), (19, 19)]
         assert ["end_unproven" in s["seen"] for s in (first, direct)] == [True, False]
+
+    def test_so_they_are_if_what_ended_the_transaction_there_is_read_later(self, comparison: Comparison) -> None:
+        rows = [record(o, "K", "V", pid=9, outcome=ABORTED) for o in (2, 19)]
+        later = [record(29, "L", "W", pid=9, outcome=COMMITTED), commit(30, 9)]
+        on = {b: [{**r, "outcome": COMMITTED if b == 2 else ABORTED} for r in rows] for b in BROKERS}
+        comparison.feed(tick(0, everywhere(2), everywhere(20)), *(shown(RU, b, rows, 20) for b in BROKERS))
+        ended = [shown(RU, b, [] if b == 2 else [abort(20, 9)], 21) for b in BROKERS]
+        comparison.feed(*ended, *(shown(RC, b, on[b], 21) for b in BROKERS))
+        comparison.feed(*(shown(view, b, later, 31) for b in BROKERS for view in (RU, RC)))
+        settle(comparison, 31)
+        assert [s.accusation.transaction_start_offset for s in comparison.suspects] == [19, 2]
+        assert comparison.suspects[-1].accusation.observations["offsets"] == [2, 19]
 
     def test_records_that_lie_at_every_offset_up_to_the_missed_marker_are_of_its_transaction(
         self, comparison: Comparison
@@ -722,14 +743,14 @@ class TestLatest:
         assert raised(comparison) == [expected | NO_TRANSACTION | key]
 
     def test_where_every_record_is_compared_the_offset_says_which_it_is(self) -> None:
-        comparison = Comparison(compacted=False)
+        comparison = Comparison(before=never_compacted())
         self.lacking(comparison, [record(3, "K", "V")], 5)
         settle(comparison, 5)
         assert [s.cause for s in comparison.suspects] == ["offset:3"]
         assert {n: raised(comparison)[0][n] for n in NO_KEY} == NO_KEY
 
     def test_that_begins_with_the_first_record_after_the_policy_was_seen(self) -> None:
-        comparison = Comparison(compacted=False)
+        comparison = Comparison(before=never_compacted())
         comparison.feed(tick(0, everywhere(0)))
         self.lacking(comparison, [record(0, "K", "V")], 5)
         settle(comparison, 5)

@@ -29,7 +29,7 @@ WRONG = [listed(1, 7), filler(4), abort(8, 7)]
 
 @pytest.fixture
 def comparison() -> Comparison:
-    made = Comparison(compacted=True)
+    made = Comparison()
     made.feed(tick(0, everywhere(END)))
     return made
 

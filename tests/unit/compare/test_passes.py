@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from parallax.compare import feed, passes
+from parallax.compare.feed import Share
+from parallax.compare.segments import BUCKETS, bucket_of
 from parallax.compare.tables import create_suspects
 from parallax.views import parquet
 from parallax.views.tables import create_tables
@@ -161,3 +163,15 @@ def test_what_a_killed_task_has_left_is_no_part_of_what_its_next_attempt_finds(
     again = [batch.to_pylist() for batch in Comparison(tmp_path).tasks()]
     assert [[row["bucket"] for row in rows] for rows in first] == [[row["bucket"] for row in rows] for rows in again]
     assert {row["segment"] for rows in first for row in rows} == {row["segment"] for rows in again for row in rows}
+
+
+def test_a_task_of_whose_partitions_nothing_was_observed_says_between_which_offsets_that_was(tmp_path: Path) -> None:
+    comparison = Comparison(recorded(tmp_path, as_it_is, range(1)))
+    reader = comparison.reader()
+    end = reader.latestOffset(comparison.offset, None)  # type: ignore[arg-type]
+    (share, *_) = reader.partitions(comparison.offset, end)
+    assert isinstance(share, Share)
+    nobody = Share(share.work, frozenset(range(BUCKETS)) - {bucket_of("t", 0, BUCKETS)})
+    (row,) = (row for batch in reader.read(nobody) for row in batch.to_pylist())
+    assert (row["bucket"], row["segment"], row["files"], row["results"]) == (-1, "", [], [])
+    assert (row["since"], row["until"]) == (share.work.since, share.work.until)

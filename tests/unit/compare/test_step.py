@@ -7,6 +7,7 @@ import pytest
 from parallax.compare.state import PartitionState
 from parallax.config import CompareSettings
 from parallax.model import NOBODY, Outcome, ReadEvent, UnknownReason
+from tests.builders.policies import never_compacted
 from tests.unit.compare.history import (
     RC,
     RU,
@@ -302,7 +303,7 @@ class TestMissing:
         assert comparison.suspects == []
 
     def test_without_compaction_every_absence_counts(self) -> None:
-        comparison = Comparison(compacted=False)
+        comparison = Comparison(before=never_compacted())
         rows = [record(0, "K", "V"), record(1, "K", "V2")]
         comparison.feed(tick(0, everywhere(2)), both(1, rows, 2), both(2, rows[1:], 2), both(3, rows, 2))
         settle(comparison, 2)

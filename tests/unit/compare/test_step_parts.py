@@ -13,6 +13,7 @@ from parallax.compare.step import StepResult, step
 from parallax.compare.suspect import BrokerCoverage, DeferredRange
 from parallax.config import CompareSettings
 from parallax.model import Outcome, RowKind, UnknownReason
+from tests.builders.policies import never_compacted
 from tests.unit.compare.history import (
     RC,
     RU,
@@ -184,10 +185,8 @@ class TestPolicy:
         both_ways = self.seen(6, 1, 60) + self.seen(7, 0, 70)
         assert self.strict(run(first.state, both_ways)) == (70, 7)
 
-    def test_a_caller_that_knows_decides(self) -> None:
-        rows = self.seen(5, 1, 40)
-        assert self.strict(run(PartitionState(), rows, compacted=False)) == (0, NEVER)
-        assert self.strict(run(PartitionState(), self.seen(5, 0, 40), compacted=True)) == (NEVER, -1)
+    def test_what_is_known_before_stays(self) -> None:
+        assert self.strict(run(never_compacted(), self.seen(5, 1, 40))) == (0, NEVER)
 
 
 class TestTakingIn:
@@ -270,7 +269,7 @@ class TestTakingIn:
         rows = [record(0, None, "V"), record(1, None, "V", pid=9, outcome=COMMITTED), record(2, "", "V")]
         made = run(PartitionState(), shown(RC, 1, rows, 3)).state.pending
         assert made["offset"].tolist() == [1, 2]
-        strict = run(PartitionState(), shown(RC, 1, rows, 3), compacted=False).state.pending
+        strict = run(never_compacted(), shown(RC, 1, rows, 3)).state.pending
         assert strict["offset"].tolist() == [0, 1, 2]
 
     def test_what_a_record_says_is_kept_until_all_have_shown_it(self) -> None:
@@ -384,7 +383,7 @@ class TestOpenTransactions:
 class TestFrozen:
     @pytest.mark.parametrize("is_compacted", [True, False])
     def test_where_nothing_was_compacted_it_says_so(self, is_compacted: bool) -> None:
-        comparison = Comparison(compacted=is_compacted)
+        comparison = Comparison(before=PartitionState() if is_compacted else never_compacted())
         for at in (1000, 2000, 4000):
             comparison.feed(tick(at, {1: 9, 2: 0, 3: 8}, everywhere(9), open={2: [(9, 0)]}))
         (suspect,) = comparison.suspects

@@ -52,6 +52,7 @@ def added(known: Any, rows: list[Row], reached: int, view: int = RU) -> Any:
 @pytest.mark.parametrize(("offset", "end"), [(0, 0), (1, 16), (15, 16), (16, 16), (17, 32)])
 def test_the_next_end_of_a_block_is_at_or_above_an_offset(offset: int, end: int) -> None:
     assert GRAIN.up(offset) == end
+    assert GRAIN.down(offset) == (end if offset == end else end - 16)
 
 
 def test_a_block_has_4096_offsets_and_marks_are_64_apart_near_the_readers() -> None:
@@ -155,7 +156,7 @@ class TestThinned:
 
     def test_is_the_last_of_each_block_at_its_end(self) -> None:
         passed, other = marks(4, 8, 14, 20, 32, 36, 40), marks(49)
-        found = sums.thinned({(0, RU): passed, (1, RU): other}, GRAIN)
+        found = sums.thinned({(0, RU): passed, (1, RU): other}, GRAIN, 99)
         assert found[0, RU][["end", "rows"]].tolist() == [(16, 14), (32, 32), (36, 36), (40, 40)]
         assert found[1, RU]["end"].tolist() == [49]
         assert passed["end"].tolist() == [4, 8, 14, 20, 32, 36, 40], "what was given is not changed"
@@ -163,20 +164,40 @@ class TestThinned:
     @pytest.mark.parametrize("far_behind", [{}, {(2, RU): marks(3, slot=2)}], ids=["two", "a third one far behind"])
     def test_is_each_of_a_block_in_which_another_reader_is(self, far_behind: dict[sums.Reader, Any]) -> None:
         ahead = marks(20, 24, 36, 40, 52, 56, 68)
-        found = sums.thinned({(0, RU): ahead, (1, RU): marks(37, slot=1), **far_behind}, GRAIN)
+        found = sums.thinned({(0, RU): ahead, (1, RU): marks(37, slot=1), **far_behind}, GRAIN, 99)
         assert found[0, RU]["end"].tolist() == [32, 36, 40, 64, 68]
         assert found[0, RU]["rows"].tolist() == [24, 36, 40, 56, 68]
 
     def test_is_each_of_a_block_that_a_reader_begins_next(self) -> None:
-        found = sums.thinned({(0, RU): marks(20, 24, 36, 52), (1, RU): marks(16, slot=1)}, GRAIN)
+        found = sums.thinned({(0, RU): marks(20, 24, 36, 52), (1, RU): marks(16, slot=1)}, GRAIN, 99)
         assert found[0, RU]["end"].tolist() == [20, 24, 48, 52]
 
     def test_is_at_the_end_of_a_block_that_all_have_just_passed(self) -> None:
-        assert sums.thinned({(0, RU): marks(4, 16)}, GRAIN)[0, RU]["end"].tolist() == [16]
-        assert sums.thinned({(0, RU): marks(4, 15)}, GRAIN)[0, RU]["end"].tolist() == [4, 15]
+        assert sums.thinned({(0, RU): marks(4, 16)}, GRAIN, 99)[0, RU]["end"].tolist() == [16]
+        assert sums.thinned({(0, RU): marks(4, 15)}, GRAIN, 99)[0, RU]["end"].tolist() == [4, 15]
+
+    @pytest.mark.parametrize(
+        ("most", "ends"),
+        [
+            (6, [16, 32, 48, 64, 68]),
+            (5, [32, 64, 68]),
+            (4, [32, 64, 68]),
+            (3, [64, 68]),
+            (2, [68]),
+            (0, [68]),
+        ],
+    )
+    def test_is_one_of_each_second_block_or_fourth_where_they_are_many(self, most: int, ends: list[int]) -> None:
+        found = sums.thinned({(0, RU): marks(16, 32, 48, 64, 68), (1, RU): marks(66, slot=1)}, GRAIN, most)
+        assert (found[0, RU]["end"].tolist(), found[1, RU]["end"].tolist()) == (ends, [66])
+        assert found[0, RU]["rows"].tolist() == ends
+
+    def test_is_there_where_a_reader_is_however_many_they_are(self) -> None:
+        found = sums.thinned({(0, RU): marks(16, 32, 48, 64, 80), (1, RU): marks(16, 48, slot=1)}, GRAIN, 0)
+        assert (found[0, RU]["end"].tolist(), found[1, RU]["end"].tolist()) == ([48, 64, 80], [48])
 
     def test_is_nothing_of_no_readers(self) -> None:
-        assert sums.thinned({}, GRAIN) == {}
+        assert sums.thinned({}, GRAIN, 99) == {}
 
 
 def test_the_sums_below_an_offset_are_those_of_the_last_mark_at_or_below_it() -> None:
@@ -193,17 +214,33 @@ def test_the_sums_below_an_offset_are_those_of_the_last_mark_at_or_below_it() ->
     [
         ((4, 8, 12), (4, 12), 0, [4, 12]),
         ((4, 8, 12), (4, 12), 4, [12]),
-        ((4, 40), (33,), 0, [32]),
-        ((4, 48), (16, 48), 0, [16, 48]),
-        ((4, 48), (16, 48), 16, [48]),
+        ((4, 32, 40), (32, 33), 0, [32]),
+        ((4, 48), (16, 48), 0, [48]),
         ((15,), (14,), 0, []),
     ],
-    ids=["marks of both", "above the start", "the last block that both have passed", "ends of blocks", "one", "none"],
+    ids=["marks of both", "above the start", "the last that both have passed", "not where one has none", "none"],
 )
-def test_readers_are_compared_at_marks_of_all_and_at_ends_of_blocks(
+def test_readers_are_compared_at_marks_of_all(
     one: tuple[int, ...], other: tuple[int, ...], start: int, cuts: list[int]
 ) -> None:
-    assert sums.common_cuts([marks(*one), marks(*other)], start, GRAIN).tolist() == cuts
+    assert sums.common_cuts([marks(*one), marks(*other)], start).tolist() == cuts
+
+
+def test_and_between_two_marks_that_have_no_row_between_them() -> None:
+    one = np.concatenate([mark(4, of=0), mark(8, of=3), mark(20, of=3), mark(24, of=9)])
+    cuts = np.array([1, 4, 5, 8, 9, 19, 20, 21, 24, 99])
+    assert cuts[sums.known([one], cuts)].tolist() == [1, 4, 8, 9, 19, 20, 24, 99]
+    assert sums.common_cuts([one, marks(2, 6, 10, 30)], 0).tolist() == [2, 10]
+    assert sums.known([], cuts).all()
+
+
+def test_rows_are_cut_at_ends_of_blocks_at_which_all_sums_are_known() -> None:
+    given = {(0, RU): marks(4, 16, 20, 32, 64), (1, RU): marks(16, 48, 64, slot=1)}
+    assert sums.block_ends(given, GRAIN).tolist() == [16, 64]
+    given[1, RU]["rows"][0] = 48
+    assert sums.block_ends(given, GRAIN).tolist() == [16, 32, 64]
+    assert sums.block_ends(given, GRAIN, 48, 80, 81).tolist() == [16, 32, 64, 80]
+    assert sums.block_ends({}, GRAIN, 48).tolist() == [48]
 
 
 CUTS = np.array([4, 8])
@@ -216,7 +253,7 @@ def test_readers_of_a_view_have_shown_the_same_below_an_offset_if_all_sums_are_e
     assert sums.same(given, CUTS).tolist() == [True, True]
     given[2, view][name][1] += 1
     assert sums.same(given, CUTS).tolist() == [True, False]
-    assert sums.agreeing(given, 0, GRAIN).tolist() == [4]
+    assert sums.agreeing(given, 0).tolist() == [4]
 
 
 def test_readers_of_different_views_need_not_have_shown_the_same() -> None:
@@ -227,18 +264,18 @@ def test_readers_of_different_views_need_not_have_shown_the_same() -> None:
 @pytest.mark.parametrize("far_behind", [{}, {(2, RU): marks(4, slot=2)}], ids=["two", "a third one far behind"])
 def test_readers_differ_if_any_two_of_a_view_do_as_far_as_both_have_come(far_behind: dict[sums.Reader, Any]) -> None:
     given = {(0, int(RU)): marks(4, 20, 36), (1, int(RU)): marks(4, 20, 36, slot=1), **far_behind}
-    assert not sums.differ(given, 0, GRAIN)
-    assert not sums.differ({**given, (1, int(RC)): mark(36, of=3, slot=1, view=RC)}, 0, GRAIN)
+    assert not sums.differ(given, 0)
+    assert not sums.differ({**given, (1, int(RC)): mark(36, of=3, slot=1, view=RC)}, 0)
     given[1, RU]["low"] = [40, 200, 1]
-    assert sums.differ(given, 0, GRAIN)
+    assert sums.differ(given, 0)
     given[1, RU]["end"][2] = 40
-    assert not sums.differ(given, 0, GRAIN), "only one has come so far"
+    assert not sums.differ(given, 0), "only one has come so far"
 
 
 def test_nothing_agrees_above_a_row_that_is_judged_by_itself() -> None:
     given = {(slot, RU): np.concatenate([mark(4), mark(8, odd=1), mark(12, odd=1)]) for slot in range(2)}
-    assert sums.agreeing(given, 0, GRAIN).tolist() == [4]
-    assert sums.agreeing(given, 4, GRAIN).tolist() == []
+    assert sums.agreeing(given, 0).tolist() == [4]
+    assert sums.agreeing(given, 4).tolist() == []
 
 
 def test_rows_of_all_readers_are_counted_together() -> None:

@@ -11,6 +11,7 @@ from parallax.compare import unread
 from parallax.compare.state import PartitionState
 from parallax.compare.suspect import UnreadRange
 from parallax.model import Outcome, ReadEvent, RowKind, UnknownReason
+from tests.builders.policies import never_compacted
 from tests.unit.compare.history import (
     BROKERS,
     RC,
@@ -253,7 +254,7 @@ class TestGaps:
         assert ranges(watched) == [(0, 10, GAP)]
 
     def test_what_was_never_compacted_is_not_cleaned_before_it_is_read(self) -> None:
-        comparison = Comparison(compacted=False)
+        comparison = Comparison(before=never_compacted())
         comparison.feed(progress(0, 0), read(0, 0))
         comparison.feed(progress(2 * HOUR, 10), read(2 * HOUR, 10))
         assert ranges(comparison) == []

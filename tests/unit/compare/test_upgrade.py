@@ -55,7 +55,7 @@ def compared(path: str) -> StepResult:
         seen += [part for one in observed(fs.LocalFileSystem(), RU, file, lambda *_: True) for part in one.each()]
     replicas = [{"broker": b, "observed_at": 1, "reachable": True, "replicas": [1, 2]} for b in (1, 2)]
     everything = Observations.concat([*seen, Observations.of("t", 0, replicas)])
-    return step(PartitionState(), everything, CompareSettings(), 0, compacted=True)
+    return step(PartitionState(), everything, CompareSettings(), 0)
 
 
 @pytest.mark.parametrize("version", [None, CONTENT_VERSION])

@@ -135,8 +135,10 @@ class TestBegins:
         after = apart()
         after.partition["differed"] = True
         assert decided(after) == NEVER
-        after.content = at(CONTENT, *range(50, 50 + CAP // 2 // CONTENT.itemsize + 1))
-        assert decided(after) == 50
+        room = 2 * waiting(after)
+        for cap, withheld in ((room, NEVER), (room - 2, 50)):
+            settings = SETTINGS.model_copy(update={"state_cap_bytes": cap})
+            assert decided(after, settings=settings) == withheld
 
     def test_no_more_as_if_replicas_differed_once_little_waits(self) -> None:
         after = apart()
