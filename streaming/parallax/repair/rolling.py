@@ -205,9 +205,9 @@ def notes(led: Led, topic: TopicSettings, broker: int) -> list[str]:
     is_said = _by_producers(led, topic, broker).may is not May.SAFE
     found = [_refused(led, topic, broker)] if refuses(led, topic, broker) and not is_said else []
     first = elected(led, broker)
-    if topic.is_unclean and first is not None and not _next(led, {broker, first}):
-        lacking = [one for one in led.replicas if one not in (broker, first)]
-        found += [f"if broker {first} fails meanwhile, {in_words(lacking)} may lead, and lacks records"] * bool(lacking)
+    lacking = [one for one in led.replicas if one not in (broker, first)]
+    if topic.is_unclean and first is not None and lacking and not _next(led, {broker, first}):
+        found.append(f"if broker {first} fails meanwhile, {in_words(lacking)} may lead, and lacks records")
     return found
 
 
