@@ -114,11 +114,7 @@ def verdicts(client: ReplicaClient, found: Sequence[Open], timeout_ms: int) -> d
     Returns:
         The verdict by transaction; a transaction that is no longer open has none.
     """
-    if not found:
-        return {}
-    told = ask(client, sorted({one.producer_id for one in found}), timeout_ms)
-    may_describe = _may_describe(client, timeout_ms)
-    judged = {one: judge(one, told, may_describe=may_describe) for one in found}
+    judged = under_way(client, found, timeout_ms)
     lost = [one for one, verdict in judged.items() if verdict.standing is not Standing.GOES_ON]
     still = _still_open(client, lost, timeout_ms)
     kept = {}
@@ -128,6 +124,18 @@ def verdicts(client: ReplicaClient, found: Sequence[Open], timeout_ms: int) -> d
         elif one not in still:
             kept[one] = Verdict(Standing.UNKNOWN, f"broker {one.leader}, which led it, did not answer again")
     return kept
+
+
+def under_way(client: ReplicaClient, found: Sequence[Open], timeout_ms: int) -> dict[Open, Verdict]:
+    """Decide, of each transaction, whether a coordinator has one of its producer under way in its partition.
+
+    Unlike `verdicts` it does not ask whether leaders still hold them open. All arguments are as there.
+    """
+    if not found:
+        return {}
+    told = ask(client, sorted({one.producer_id for one in found}), timeout_ms)
+    may_describe = _may_describe(client, timeout_ms)
+    return {one: judge(one, told, may_describe=may_describe) for one in found}
 
 
 def _may_describe(client: ReplicaClient, timeout_ms: int) -> bool | None:
@@ -155,4 +163,4 @@ def _still_open(client: ReplicaClient, lost: Iterable[Open], timeout_ms: int) ->
     return found
 
 
-__all__ = ["STATES", "ask", "coordinators", "verdicts"]
+__all__ = ["STATES", "ask", "coordinators", "under_way", "verdicts"]
