@@ -21,7 +21,7 @@ from parallax.check_receivers import receivers
 from parallax.check_repair import repairs
 from parallax.check_replicas import log_directories, out_of_sync, silent_replicas
 from parallax.check_strimzi import reverted
-from parallax.check_transactions import lost_transactions, open_transactions
+from parallax.check_transactions import coordinators_hidden, lost_transactions, open_transactions
 from parallax.config import ConfigError, Settings
 from parallax.counts import agreed, counted
 from parallax.errors import SetupError, one_line
@@ -394,6 +394,7 @@ def _topics(
     doing("asking for consumer groups")
     yield from consumer_groups(client)
     doing("asking the brokers and coordinators for open transactions")
+    yield from coordinators_hidden(client, settings)
     found = open_transactions(client, topics, silent)
     lost = lost_transactions(client, settings, found, shell)
     doing("reading what the job has recorded of outages")

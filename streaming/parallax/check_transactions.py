@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from parallax.check_line import Line, Result
 from parallax.config import Settings
 from parallax.counts import agreed, counted
-from parallax.findings.coordinators import verdicts
+from parallax.findings.coordinators import STATES, coordinators, verdicts
 from parallax.findings.hanging import Open, Standing, described, held_back, how_to_end, opened
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient, TopicMetadata
-from parallax.replica.errors import ReplicaError
+from parallax.replica.errors import ReplicaError, Unauthorized
 from parallax.shell import Shell
 
 _NAMED = 5
 """How many hanging transactions of a topic are named one by one."""
 _SAMPLED = 20
 """How many partitions of a topic are asked for their producers."""
+
+
+def coordinators_hidden(client: ReplicaClient, settings: Settings) -> Iterator[Line]:
+    """Yield a line if Parallax has no permission to see which brokers coordinate transactions.
+
+    Args:
+        client: asks the brokers.
+        settings: the job's settings.
+    """
+    known = coordinators(client, settings.read.request_timeout_ms)
+    if isinstance(known, Unauthorized):
+        problem = "without it nobody knows which brokers coordinate transactions, so whether one hangs is unknown"
+        yield Line("transactions", Result.WRONG, f"DESCRIBE on {STATES} is missing: {problem}; grant it.")
 
 
 def lost_transactions(
@@ -94,4 +107,4 @@ def open_transactions(
     return found
 
 
-__all__ = ["lost_transactions", "open_transactions"]
+__all__ = ["coordinators_hidden", "lost_transactions", "open_transactions"]

@@ -183,7 +183,7 @@ class Played:
 def played_once(folder: Path) -> Iterator[Played]:
     """Start brokers and a job that has no right but to read, and play everything in one outage."""
     with Receiver() as receiver, witness.witnessed() as lab:
-        witness.grant_reading(lab)
+        witness.grant_reading(lab, "gone-", "well-")
         yield from _played(folder, lab, receiver)
 
 

@@ -113,15 +113,17 @@ def test_hanging_transactions_are_ended_by_a_plan_that_their_owner_answers_for(
     assert (code, plan["steps"], len(plan["missing"])) == (3, [], 3)
     assert "--outcome commit (or abort) --offset 0" in plan["missing"][0]
     code, plan = planned("--outcome", "commit", "--offset", "1", "--outcome", "abort", "--offset", "2")
+    assert (code, plan["steps"]) == (3, []), "the first one would hide what they bring about"
+    assert "End that one first, or in the same plan" in plan["missing"][1]
+    assert planned("--outcome", "abort", "--offset", "0")[0] == 3, "the others are still open"
+    ends = ("abort", "commit", "abort")
+    code, plan = planned(*(word for at, end in enumerate(ends) for word in ("--outcome", end, "--offset", str(at))))
     told = [(step["start_offset"], step["end"], step["holders"]) for step in plan["steps"]]
-    assert (code, told) == (3, [(1, "commit", [1, 2, 3]), (2, "abort", [1, 2, 3])])
+    assert (code, told) == (0, [(at, end, [1, 2, 3]) for at, end in enumerate(ends)])
     done = run()
     assert (done.exit_code, json.loads(done.stdout)["phase"]) == (0, "over"), done.output
-    assert shown() == [({}, 0)] * 3, "the first one still holds all back"
     again = run()
     assert (again.exit_code, "the plan is out of date" in again.stderr) == (2, True), again.output
-    assert planned("--outcome", "abort", "--offset", "0")[0] == 0
-    assert run().exit_code == 0
     assert shown() == [({"kept": "late"}, 6)] * 3
     for broker in (2, 1, 3):
         admin.elect_leaders(unverified, topic, broker=broker)

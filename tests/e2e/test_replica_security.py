@@ -539,13 +539,20 @@ def test_what_shows_only_with_a_broker_is_one_line_as_well(
     assert PASSWORD not in ended.output
 
 
+_STATES = "__transaction_state"
 _RIGHTS = (
     ("DESCRIBE", AclOperation.DESCRIBE, ResourceType.TOPIC),
     ("READ", AclOperation.READ, ResourceType.TOPIC),
     ("DESCRIBE_CONFIGS", AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC),
+    (f"DESCRIBE on {_STATES}", AclOperation.DESCRIBE, ResourceType.TOPIC),
     ("DESCRIBE on a transactional id", AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
 )
 """What is needed, in an order in which none brings the next with it."""
+
+
+def _on(name: str, topic: str) -> str:
+    """What one of the rights is granted on, where the watched topic, and its transactional id, are called so."""
+    return _STATES if name.endswith(_STATES) else topic
 
 
 def test_the_check_names_each_right_that_is_missing_until_none_is(
@@ -573,7 +580,7 @@ def test_the_check_names_each_right_that_is_missing_until_none_is(
     try:
         for name, operation, kind in _RIGHTS:
             until(lambda name=name: name in said("wrong"), f"{name} to be named", timeout=20)
-            grant(admin, acl(operation, topic, kind))
+            grant(admin, acl(operation, _on(name, topic), kind))
         until(lambda: not said("wrong"), "nothing to be wrong", timeout=20)
         assert PASSWORD not in said("ok")
     finally:
@@ -614,8 +621,8 @@ def test_the_commands_of_the_document_grant_all_that_is_needed_and_no_more(
     )
     granted = {(one.operation, one.restype, one.name) for one in admin.describe_acls(allowed).result(30)}
     assert granted == {
-        (operation, kind, name)
-        for _, operation, kind in _RIGHTS
+        (operation, kind, _on(right, name))
+        for right, operation, kind in _RIGHTS
         for name in (topics if kind is ResourceType.TOPIC else ("*",))
     }
 

@@ -62,17 +62,18 @@ def options(cluster: Cluster) -> dict[str, str]:
     }
 
 
-def grant_reading(cluster: Cluster) -> None:
-    """Give the user the rights of docs/operate/security.md, on all topics."""
-    wanted = [
-        (ResourceType.TOPIC, "*", AclOperation.READ),
-        (ResourceType.TOPIC, "*", AclOperation.DESCRIBE),
-        (ResourceType.TOPIC, "*", AclOperation.DESCRIBE_CONFIGS),
-        (ResourceType.TRANSACTIONAL_ID, "*", AclOperation.DESCRIBE),
-        (ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE_CONFIGS),  # librdkafka's name of the cluster
-    ]
+def grant_reading(cluster: Cluster, *prefixes: str) -> None:
+    """Give the user the rights of docs/operate/security.md, on topics whose names begin so, and on no other."""
     literal, allow = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
-    acls = [AclBinding(kind, name, literal, f"User:{USER}", "*", operation, allow) for kind, name, operation in wanted]
+    of_topics = AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS
+    wanted = [
+        *((ResourceType.TOPIC, name, ResourcePatternType.PREFIXED, one) for name in prefixes for one in of_topics),
+        (ResourceType.TOPIC, "__transaction_state", literal, AclOperation.DESCRIBE),
+        (ResourceType.TRANSACTIONAL_ID, "*", literal, AclOperation.DESCRIBE),
+        # librdkafka's name of the cluster
+        (ResourceType.BROKER, "kafka-cluster", literal, AclOperation.DESCRIBE_CONFIGS),
+    ]
+    acls = [AclBinding(kind, name, how, f"User:{USER}", "*", one, allow) for kind, name, how, one in wanted]
     for future in cluster.admin.create_acls(acls, request_timeout=30).values():
         future.result(30)
 

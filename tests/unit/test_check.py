@@ -54,6 +54,7 @@ class Client:
     may_mark: MayRepair | None = MayRepair(mark=True, move=True)
     may_see_groups = True
     tells_space = True
+    refused: Mapping[str, ReplicaError] = {}
     answers: Mapping[tuple[str, int], str | ReplicaError] = {("one", 9092): "abc"}
 
     def __init__(self, *_: Any, **__: Any) -> None:
@@ -72,7 +73,8 @@ class Client:
         return self.may_see_groups
 
     def metadata(self, topics: Sequence[str] | None = None, **_: Any) -> dict[str, TopicMetadata]:
-        return {name: TopicMetadata(name, "A", {0: self.hosts}) for name in topics or ["orders", "__consumer_offsets"]}
+        names = topics or ["orders", "__consumer_offsets"]
+        return {n: TopicMetadata(n, "A", {0: self.hosts}, self.refused.get(n)) for n in names}
 
     def clusters(self) -> dict[tuple[str, int], str | ReplicaError]:
         return dict(self.answers)
@@ -108,7 +110,8 @@ class Client:
         return {"/data": True, "/data2": broker not in self.failed}
 
     def list_transactions(self, _: Sequence[int], **__: Any) -> TransactionListings:
-        return TransactionListings([TransactionListing(f"t{i}", i, "Ongoing", 1) for i in self.listed], {})
+        listed = [TransactionListing(f"t{i}", i, "Ongoing", 1) for i in self.listed]
+        return TransactionListings(listed, {}, frozenset({1, 2}))
 
     def describe_transactions(self, _: int, ids: Sequence[str], **__: Any) -> list[TransactionListing]:
         here = frozenset({TopicPartition("orders", 0)})
@@ -268,6 +271,17 @@ def test_transactions_that_no_coordinator_lists_may_not_be_described(
     assert exit_code(list(found.values())) == 1
     line = lines(monkeypatch, settings, open_producers=(7,), listed=(7,))["topic orders"]
     assert (line.result, "transactional" in line.text) == (Result.FINE, True)
+
+
+def test_whether_one_hangs_is_unknown_without_the_right_to_see_who_coordinates(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    hidden = Unauthorized("not authorized: DESCRIBE on the topic is needed", missing=MissingRight.DESCRIBE)
+    found = lines(monkeypatch, settings, open_producers=(8,), refused={"__transaction_state": hidden})
+    assert found["topic orders"].result is Result.UNKNOWN
+    assert "whether 1 open transaction hangs is not known" in found["topic orders"].text
+    assert found["transactions"].result is Result.WRONG
+    assert "DESCRIBE on __transaction_state is missing" in found["transactions"].text
 
 
 def of_cluster(monkeypatch: pytest.MonkeyPatch, settings: Settings, **cluster: Any) -> list[str]:

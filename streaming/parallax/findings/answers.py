@@ -64,6 +64,12 @@ class RecordShown:
         return ":".join(map(str, fields))
 
 
+def producer_epoch_in(fingerprint: str) -> int:
+    """Return the producer epoch in a record's fingerprint (`RecordShown.fingerprint`); -1 in a text that is none."""
+    fields = fingerprint.split(":")
+    return int(fields[1]) if len(fields) > 1 else UNKNOWN
+
+
 def value_shown(live: RecordShown | None) -> Side:
     """Return a replica's side in a difference about a key: its value's offset, or "no value".
 

@@ -40,7 +40,10 @@ class Shown:
         outcomes: by broker, the outcome that the views recorded of it: ``committed`` or ``aborted``.
         was_accused: the brokers that an earlier finding accused of the same, and that may still be wrong.
         ``beside``: the brokers other than the accused that showed the accused's value of the key when they were last
-            asked, where that is older than the finding's record; else empty.
+            asked, where that is older than the finding's record; else empty. Of an incident those that have shown the
+            same as the accused for some member.
+        leads_alike: of an incident, the broker that led when members were last asked about and showed one of them as
+            the accused does; `NOBODY` if the leader did not, or was the accused.
     """
 
     finding: Finding
@@ -52,12 +55,17 @@ class Shown:
     outcomes: Mapping[int, str]
     was_accused: frozenset[int]
     beside: frozenset[int] = frozenset()
+    leads_alike: int = NOBODY
 
     @classmethod
     def of(cls, finding: Finding) -> Shown:
         """Parse the evidence of a finding's last event."""
         evidence = evidence_of(finding)
         recorded, replicas = evidence.get("recorded") or {}, _by_broker(evidence.get("replicas"))
+        of_key = frozenset(recorded.get("beside") or ()) if evidence.get(VARIANT) in SHOWING_OLDER else frozenset()
+        many = evidence.get("incident")
+        of_members = frozenset(many.get("beside") or ()) if isinstance(many, dict) else frozenset()
+        led = next((proof.get("leader", NOBODY) for proof in reversed(evidence.get("proofs") or ())), NOBODY)
         return cls(
             finding=finding,
             leader=int(evidence.get("leader", NOBODY)),
@@ -67,7 +75,8 @@ class Shown:
             markers=_by_broker(recorded.get("markers")),
             outcomes=_by_broker(recorded.get("outcomes")),
             was_accused=frozenset(recorded.get("was_accused") or ()),
-            beside=frozenset(recorded.get("beside") or ()) if evidence.get(VARIANT) in SHOWING_OLDER else frozenset(),
+            beside=of_key | of_members,
+            leads_alike=led if finding.exposed and led in of_members else NOBODY,
         )
 
     @property
@@ -89,7 +98,7 @@ class Shown:
         said = outcomes_on(self.sides, self.finding.broker)
         others = (self.alike & self.answered) - {self.finding.broker}
         shown = frozenset(broker for broker in others if not said or _live_outcomes(self, broker))
-        return shown | {self.finding.broker}
+        return shown | {self.finding.broker} | ({self.leads_alike} - {NOBODY})
 
     @property
     def against(self) -> list[frozenset[int]]:

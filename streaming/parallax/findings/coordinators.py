@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 from parallax.findings.hanging import Open, Standing, Told, Verdict, judge, opened
 from parallax.model import UNKNOWN
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
-from parallax.replica.types import TransactionListing
+from parallax.replica.types import TransactionListing, TransactionListings
 
-_STATES = "__transaction_state"
+STATES = "__transaction_state"
 """Kafka's topic whose leaders are the coordinators."""
-_UNDER_WAY = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort"})
-"""The states of a transaction whose end marker some partition still lacks."""
 
 
 def ask(client: ReplicaClient, producer_ids: Sequence[int], timeout_ms: int) -> Told:
@@ -30,18 +27,61 @@ def ask(client: ReplicaClient, producer_ids: Sequence[int], timeout_ms: int) -> 
         timeout_ms: deadline of each request.
 
     Returns:
-        The transactions of these producers that coordinators list. One that is not over comes a second time, with its
-        partitions, if its coordinator has described it. ``Told.unanswered`` names the coordinators that did not answer,
-        and why.
+        The transactions of these producers that coordinators list: first those that are over, then those that are not,
+        then the latter once more, with their partitions, if a coordinator has described them. ``Told.unanswered`` says
+        why the answers may be incomplete; it is empty only if the leader of every partition of the coordinators' topic
+        has answered.
     """
+    before = coordinators(client, timeout_ms)
     try:
         listings = client.list_transactions(producer_ids, timeout_ms=timeout_ms)
     except ReplicaError as error:
         return Told(unanswered={UNKNOWN: str(error)})
     wanted = set(producer_ids)
-    listed = [one for one in listings.transactions if one.producer_id in wanted]
-    unanswered = {broker: str(error) for broker, error in listings.unanswered.items()}
+    # A broker that coordinates it no more may list an earlier state: one that is not over counts before one that is.
+    listed = sorted(
+        (one for one in listings.transactions if one.producer_id in wanted), key=lambda one: not one.is_over
+    )
+    unanswered = _unanswered(listings, before, coordinators(client, timeout_ms))
     return Told((*listed, *_described(client, listed, timeout_ms)), unanswered)
+
+
+def coordinators(client: ReplicaClient, timeout_ms: int) -> Mapping[int, int] | ReplicaError:
+    """The leader of each partition of the coordinators' topic, or the error if they are not known.
+
+    Args:
+        client: asks the brokers.
+        timeout_ms: deadline of the request.
+    """
+    try:
+        topic = client.metadata([STATES], timeout_ms=timeout_ms)[STATES]
+    except ReplicaError as error:
+        return error
+    return topic.error or {number: one.leader for number, one in topic.partitions.items()}
+
+
+def _unanswered(
+    listings: TransactionListings, before: Mapping[int, int] | ReplicaError, after: Mapping[int, int] | ReplicaError
+) -> Mapping[int, str]:
+    """Why the coordinators' answers are incomplete: the leader of every partition of their topic must answer.
+
+    The client does not even ask an absent broker that it has never seen. So all may seem to have answered when they
+    have not. If a partition moves meanwhile, neither its old nor its new leader may list a transaction.
+
+    Args:
+        listings: what the brokers answered, and which did not.
+        before: who led each partition before the brokers were asked, or why that is not known.
+        after: who led it when they had answered.
+    """
+    for known in (before, after):
+        if isinstance(known, ReplicaError):
+            return {UNKNOWN: f"who coordinates transactions is not known ({known})"}
+        if not known or UNKNOWN in known.values():
+            return {UNKNOWN: f"a partition of {STATES} has no leader"}
+    if before != after:
+        return {UNKNOWN: f"a partition of {STATES} has moved to another coordinator"}
+    silent = set(after.values()) - listings.answered
+    return {broker: str(listings.unanswered.get(broker, f"broker {broker} was not asked")) for broker in sorted(silent)}
 
 
 def _described(
@@ -50,7 +90,7 @@ def _described(
     """Return ongoing transactions with their partitions; without them where the coordinator does not say."""
     asked: dict[int, list[str]] = {}
     for one in listed:
-        if one.state in _UNDER_WAY:
+        if not one.is_over:
             asked.setdefault(one.coordinator, []).append(one.transactional_id)
     found: list[TransactionListing] = []
     for broker, names in asked.items():
@@ -74,13 +114,7 @@ def verdicts(client: ReplicaClient, found: Sequence[Open], timeout_ms: int) -> d
     Returns:
         The verdict by transaction; a transaction that is no longer open has none.
     """
-    if not found:
-        return {}
-    before = _coordinators(client, timeout_ms)
-    told = ask(client, sorted({one.producer_id for one in found}), timeout_ms)
-    told = replace(told, unanswered=_that_matter(told.unanswered, before, _coordinators(client, timeout_ms)))
-    may_describe = _may_describe(client, timeout_ms)
-    judged = {one: judge(one, told, may_describe=may_describe) for one in found}
+    judged = under_way(client, found, timeout_ms)
     lost = [one for one, verdict in judged.items() if verdict.standing is not Standing.GOES_ON]
     still = _still_open(client, lost, timeout_ms)
     kept = {}
@@ -92,37 +126,16 @@ def verdicts(client: ReplicaClient, found: Sequence[Open], timeout_ms: int) -> d
     return kept
 
 
-def _coordinators(client: ReplicaClient, timeout_ms: int) -> Mapping[int, int] | None:
-    """Return the leader of each partition of the coordinators' topic; None where that cannot be known."""
-    try:
-        topic = client.metadata([_STATES], timeout_ms=timeout_ms).get(_STATES)
-    except ReplicaError:
-        return None
-    return None if topic is None or topic.error else {n: one.leader for n, one in topic.partitions.items()}
+def under_way(client: ReplicaClient, found: Sequence[Open], timeout_ms: int) -> dict[Open, Verdict]:
+    """Decide, of each transaction, whether a coordinator has one of its producer under way in its partition.
 
-
-def _that_matter(
-    unanswered: Mapping[int, str], before: Mapping[int, int] | None, after: Mapping[int, int] | None
-) -> Mapping[int, str]:
-    """Return why the coordinators' answers are incomplete: the leader of every partition of their topic must answer.
-
-    The client does not even ask an absent broker that it has never seen. So all may seem to have answered when they
-    have not. If a partition moves meanwhile, neither its old nor its new leader may list a transaction.
-
-    Args:
-        unanswered: by broker that said nothing, why.
-        before: who led each partition before the brokers were asked; None where that is not known.
-        after: who led it when they had answered.
+    Unlike `verdicts` it does not ask whether leaders still hold them open. All arguments are as there.
     """
-    if not before or not after:
-        return unanswered
-    leaders = set(after.values())
-    why = {broker: text for broker, text in unanswered.items() if broker in leaders or broker == UNKNOWN}
-    if UNKNOWN in leaders:
-        why[UNKNOWN] = f"a partition of {_STATES} has no leader"
-    elif before != after:
-        why[UNKNOWN] = f"a partition of {_STATES} has moved to another coordinator"
-    return why
+    if not found:
+        return {}
+    told = ask(client, sorted({one.producer_id for one in found}), timeout_ms)
+    may_describe = _may_describe(client, timeout_ms)
+    return {one: judge(one, told, may_describe=may_describe) for one in found}
 
 
 def _may_describe(client: ReplicaClient, timeout_ms: int) -> bool | None:
@@ -150,4 +163,4 @@ def _still_open(client: ReplicaClient, lost: Iterable[Open], timeout_ms: int) ->
     return found
 
 
-__all__ = ["ask", "verdicts"]
+__all__ = ["STATES", "ask", "coordinators", "under_way", "verdicts"]

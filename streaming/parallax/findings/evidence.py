@@ -92,11 +92,13 @@ class _Recorded(_Part):
 
 class _Incident(_Part):
     ended: dict[str, int] = {}
+    beside: list[int] = []
 
 
 class _Proof(_Part):
     offset: int
     key: str | None
+    leader: int = NOBODY
     replicas: dict[_BrokerId, _Replica] = {}
 
 
@@ -127,6 +129,7 @@ class _Evidence(_Part):
     shown_by: list[int] = []
     record_offset: int = UNKNOWN
     met: _Met | None = None
+    showed: list[int] = []
     differing: list[_Differing] = []
 
 

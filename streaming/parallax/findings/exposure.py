@@ -27,6 +27,7 @@ from parallax.findings.finding import (
     is_blocking,
     is_shown_elsewhere,
     is_unsettled,
+    showed_in,
 )
 from parallax.findings.incident import tally_of
 from parallax.kinds import KINDS, Extent
@@ -121,15 +122,17 @@ def reigns(rows: Iterable[Mapping[str, Any]]) -> list[Reign]:
 def wrong_brokers(finding: Finding) -> frozenset[int]:
     """The brokers from which consumers may have read what a finding says is wrong.
 
-    They are the accused, and the brokers that show the same. If the finding accuses nobody, they are the brokers on all
-    sides. If it has spread or is unsettled, they are all replicas.
+    They are the brokers that any probe has seen to show it: the accused, and those that show the same. If the finding
+    accuses nobody, they are the brokers on all sides. If it has spread or is unsettled, they are all replicas.
     """
     shown = Shown.of(finding)
+    proofs = evidence_of(finding).get("proofs") or ()
+    asked = frozenset(shown.replicas).union(*(map(int, proof.get("replicas", ())) for proof in proofs))
     if has_spread(finding) or is_unsettled(finding):
-        return frozenset(shown.replicas) | (frozenset() if finding.broker == NOBODY else {finding.broker})
+        return asked | showed_in(finding)
     if finding.broker == NOBODY:
-        return frozenset().union(*shown.sides.values()) or frozenset(shown.replicas)
-    return shown.showing
+        return (frozenset().union(*shown.sides.values()) or asked) | showed_in(finding)
+    return shown.showing | showed_in(finding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,13 +225,16 @@ def led_in_words(finding: Finding, found: Collection[Reign]) -> list[str]:
     """
     if not found:
         return []
-    wrong = wrong_brokers(finding)
+    wrong, now = wrong_brokers(finding), Shown.of(finding).showing if finding.stands else frozenset()
     mine = [reign for reign in found if reign.broker in wrong]
     since = min(reign.since for reign in found)
     if not mine:
-        return [f"By what is on record since {utc_text(since)}, no replica led that shows it."]
-    may = "may be wrong" if finding.broker == NOBODY or is_unsettled(finding) else "shows it"
-    said = [f"Broker {reign.broker}, which {may}, {reign.in_words}." for reign in mine]
+        return [f"By what is on record since {utc_text(since)}, no replica led that was seen to show it."]
+    is_open = finding.broker == NOBODY or is_unsettled(finding)
+    may = {
+        b: "may be wrong" if is_open else "shows it" if b in now or has_spread(finding) else "showed it" for b in wrong
+    }
+    said = [f"Broker {reign.broker}, which {may[reign.broker]}, {reign.in_words}." for reign in mine]
     where = "" if is_shown_elsewhere(finding) else f", {affected(finding).in_words}"
     return [*said, f"Consumers that read it there {effect_in(finding).consumers}{where}."]
 

@@ -13,7 +13,7 @@ from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, differed, showing_its_value
 from parallax.findings.effect import remembered
-from parallax.findings.met import Met, as_evidence, met
+from parallax.findings.met import SHOWED, Met, as_evidence, met
 from parallax.findings.summary import blocked_at, dismissed, resolved, spread, summary, unsettled, variant_of
 from parallax.kinds import KEY_KINDS, KINDS, OUTCOME_KINDS, SHOWING_OLDER, Effect, Variant, effect_of
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, Severity, TopicPartition
@@ -148,6 +148,7 @@ def made(
     led = met(met_before(known), answers.leader, asked, is_exposed=is_met)
     recorded = _recorded(claim, decision, answers, status).as_json()
     evidence = answers.evidence() | {"reason": decision.reason, "recorded": recorded} | as_evidence(led)
+    evidence[SHOWED] = sorted(showed_in(known) | _showing(status, claim, decision, answers))
     variant = _variant(status, claim, decision, answers, known)
     if known is not None and status in (FindingStatus.UNSETTLED, FindingStatus.RESOLVED):
         evidence[KEPT] = known.record_offset
@@ -296,6 +297,29 @@ def beside(claim: Claim, decision: Decision, answers: Answers) -> frozenset[int]
         shown |= past & showing_its_value(decision.accused, answers)
     away = {b for b, answer in answers.replicas.items() if answer.error is not None}
     return (shown | away.intersection(claim.recorded.beside)) - {decision.accused}
+
+
+def _showing(status: FindingStatus, claim: Claim, decision: Decision, answers: Answers) -> frozenset[int]:
+    """The brokers that a probe has seen to show what a finding reports; without direction, those of all sides."""
+    if status is FindingStatus.SPREAD:
+        return frozenset(broker for broker, answer in answers.replicas.items() if answer.error is None)
+    if status is not FindingStatus.CONFIRMED:
+        return frozenset()
+    if decision.accused == NOBODY:
+        return frozenset().union(*decision.sides.values())
+    return beside(claim, decision, answers) | {decision.accused}
+
+
+def showed_in(known: Finding | None) -> frozenset[int]:
+    """Return the brokers that any probe so far has seen to show what a finding reports, by its last event.
+
+    Events of an earlier version name only those that led then, and the accused.
+    """
+    if known is None:
+        return frozenset()
+    evidence = evidence_of(known)
+    led = Met.of(evidence)
+    return frozenset({*evidence.get(SHOWED, ()), *(() if led is None else led.leaders), known.broker}) - {NOBODY}
 
 
 def met_before(known: Finding | None) -> Met | None:

@@ -29,7 +29,7 @@ class Standing(StrEnum):
     transactional ids.
     """
     UNKNOWN = "unknown"
-    """A coordinator, or the leader, did not answer."""
+    """A coordinator or the leader did not answer, or who coordinates transactions is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,9 @@ class Told:
     """What all transaction coordinators together answered about some producers.
 
     Attributes:
-        transactions: the producers' transactions, as coordinators list them. An ongoing one comes a second time, with
-            its partitions, if its coordinator has described it; these come behind all others.
-        unanswered: by broker that did not answer, the reason. Under -1 it says why no coordinator could be asked.
+        transactions: the producers' transactions, as coordinators list them, those that are over first. One that is
+            not comes a second time, with its partitions, if its coordinator has described it, behind all others.
+        unanswered: by coordinator that did not answer, the reason. Under -1 it says why they are not known.
     """
 
     transactions: tuple[TransactionListing, ...] = ()
@@ -83,7 +83,7 @@ class Told:
 
     @property
     def silent(self) -> str:
-        """The reasons why coordinators did not answer, in one text; empty where all answered."""
+        """The reasons why coordinators did not answer, in one text; empty only where all have answered."""
         return "; ".join(self.unanswered.values())
 
 
@@ -120,20 +120,22 @@ def judge(one: Open, told: Told, *, may_describe: bool | None) -> Verdict:
     mine = [listing for listing in told.transactions if listing.producer_id == one.producer_id]
     if not mine:
         if told.silent:
-            return Verdict(Standing.UNKNOWN, f"not every coordinator answered ({told.silent})")
+            return Verdict(Standing.UNKNOWN, f"not every coordinator is known to have answered ({told.silent})")
         if may_describe:
             return Verdict(Standing.HANGS, "no coordinator knows its producer")
         problem = "no coordinator lists its producer: it hangs, or DESCRIBE on its transactional id is missing"
         return Verdict(Standing.HIDDEN, problem)
     listing = mine[-1]
     by = f"the coordinator (broker {listing.coordinator}) says {listing.state} of {listing.transactional_id!r}"
-    if listing.partitions is None:
-        if listing.state in ("Ongoing", "PrepareCommit", "PrepareAbort"):
-            return Verdict(Standing.UNKNOWN, f"{by}, and not of which partitions")
-        return Verdict(Standing.HANGS, f"{by}, and will write no end marker here")
-    if one.place in listing.partitions:
+    if one.place in (listing.partitions or ()):
         return Verdict(Standing.GOES_ON, by, listing.started_ms / 1000 if listing.started_ms > 0 else None)
-    return Verdict(Standing.HANGS, f"{by}, and this partition is not part of it")
+    if told.silent:
+        return Verdict(Standing.UNKNOWN, f"{by}, and not every coordinator is known to have answered ({told.silent})")
+    if listing.partitions is not None:
+        return Verdict(Standing.HANGS, f"{by}, and this partition is not part of it")
+    if listing.is_over:
+        return Verdict(Standing.HANGS, f"{by}, and will write no end marker here")
+    return Verdict(Standing.UNKNOWN, f"{by}, and not of which partitions")
 
 
 def held_back(one: Open) -> str:

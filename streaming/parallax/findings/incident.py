@@ -29,10 +29,11 @@ from parallax.findings.finding import (
     is_exposed,
     is_unsettled,
     met_before,
+    showed_in,
 )
 from parallax.findings.internal_keys import key_as_text
 from parallax.findings.members import OPEN, Array, Group, Members, State, count
-from parallax.findings.met import as_evidence, met
+from parallax.findings.met import SHOWED, Met, as_evidence, met
 from parallax.findings.summary import incident, incident_over, variant_of_many
 from parallax.kinds import KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, Severity, hash_halves, id_of
@@ -150,6 +151,7 @@ def incident_event(
         },
         "proofs": [proof.as_json() for proof in proofs[:PROOFS]] or before.get("proofs", []),
         VARIANT: str(variant_of_many(group)),
+        SHOWED: sorted(_showed(group, tally, proofs, (known, *singles), led)),
     } | as_evidence(led)
     if status is FindingStatus.RESOLVED:
         text, resolution = incident_over(group, _ended(tally), at)
@@ -185,6 +187,16 @@ def incident_event(
         decided_at=at,
         exposed=exposed,
     )
+
+
+def _showed(
+    group: Group, tally: Tally, proofs: Sequence[Proof], before: Iterable[Finding | None], led: Met | None
+) -> frozenset[int]:
+    """The brokers that any probe of a member so far has seen to show what the incident reports."""
+    sides = [on for proof in proofs if group.broker == NOBODY for on in proof.decision.sides.values()]
+    leaders = () if led is None else led.leaders
+    now = frozenset({group.broker, *tally.beside, *leaders}) - {NOBODY}
+    return now.union(*map(showed_in, before), *sides)
 
 
 def any_exposed(accused: int, proofs: Sequence[Proof]) -> bool:

@@ -16,6 +16,8 @@ from parallax.moments import time_text
 
 MET = "met"
 """Key in an event's evidence: a `Met`. It is absent if no leader was seen to show what the finding reports."""
+SHOWED = "showed"
+"""Key in an event's evidence: the brokers that any probe so far has seen to show what the finding reports, sorted."""
 _ID_CHARACTERS = 8
 
 
@@ -79,4 +81,4 @@ def met(before: Met | None, leader: int, at_ms: int, *, is_exposed: bool) -> Met
     return replace(before, until_ms=at_ms)
 
 
-__all__ = ["MET", "Met", "as_evidence", "met"]
+__all__ = ["MET", "SHOWED", "Met", "as_evidence", "met"]

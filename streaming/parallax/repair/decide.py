@@ -12,7 +12,7 @@ from typing import Any
 from parallax.model import UNKNOWN, RowKind
 from parallax.repair import ending, moving
 from parallax.repair.actions import TAKES_MS, Action, Asked, Maker, Wait
-from parallax.repair.plan import Plan
+from parallax.repair.plan import Plan, ended_by
 from parallax.repair.record import EventKind, Phase, Repair
 from parallax.repair.seen import END_MARKERS, Look, Row
 from parallax.repair.steps import EndStep, MoveStep, Step
@@ -151,7 +151,8 @@ def _unlike(plan: Plan, step: Step, look: Look, intended: Mapping[str, Any] | No
     if isinstance(step, MoveStep):
         why = moving.unlike(step, look, intended)
     else:
-        why = ending.unlike(step, look, (plan.leader, plan.leader_epoch), plan.replicas)
+        before = ended_by(one for one in plan.steps if one.number < step.number)
+        why = ending.unlike(step, look, (plan.leader, plan.leader_epoch), plan.replicas, before.keys())
     return why or _new(plan, look)
 
 

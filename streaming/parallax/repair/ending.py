@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from parallax.model import UNKNOWN
 from parallax.repair.actions import TAKES_MS, Action, Asked, Maker, Wait, Write
 from parallax.repair.markers import not_safe
-from parallax.repair.record import UNWRITTEN, EventKind, Repair
+from parallax.repair.record import UNWRITTEN, WARNED, EventKind, Repair
 from parallax.repair.seen import OUTCOMES, Look, disturbed
 from parallax.repair.steps import EndStep
 from parallax.replica.changes import EndMarker
@@ -46,8 +46,9 @@ def after(repair: Repair, step: EndStep, intended: Mapping[str, Any], look: Look
     if end != step.end:
         reason = f"somebody else has ended it by {end.upper()}, at offset {at}"
         return made.event(EventKind.STOPPED, step.number, reason=reason)
-    if ended := _ended_as_well(step, intended["below"], at, look):
-        return made.event(EventKind.STOPPED, step.number, reason=ended)
+    told = step.number in repair.warned  # once that was said, whoever resumes knows it
+    if not told and (ended := _ended_as_well(step, intended["below"], at, look, step.number in repair.answered)):
+        return made.event(EventKind.STOPPED, step.number, reason=ended, document={WARNED: True})
     left = lacking(step, at, look)
     if not left:
         return made.event(EventKind.PROVEN, step.number, reason=f"end marker at offset {at}")
@@ -91,8 +92,6 @@ def lacking(step: EndStep, marker_offset: int | None, look: Look) -> str:
             return f"broker {broker} still holds the transaction open"
         stable = replica.marks.last_stable_offset
         if stable <= step.start_offset:
-            if replica.is_open_from(stable):
-                continue  # another transaction holds it back, which began before this one
             return f"the last stable offset of broker {broker} is still {stable}"
         first = next((row for row in log.records if row.offset == step.start_offset), None)
         if first is not None and first.outcome is not OUTCOMES[step.end]:
@@ -100,19 +99,48 @@ def lacking(step: EndStep, marker_offset: int | None, look: Look) -> str:
     return ""
 
 
-def _ended_as_well(step: EndStep, below: int, marker_offset: int, look: Look) -> str:
-    """That the producer wrote between the last look and the marker, which has ended that transaction as well."""
+def _ended_as_well(step: EndStep, below: int, marker_offset: int, look: Look, is_answered: bool) -> str:
+    """That the step's marker has ended, or may have ended, a transaction which the producer began since the last look.
+
+    Nothing in a marker says whether the repair or a coordinator wrote it. Each transaction of the producer gets one of
+    its coordinator. So a marker was the repair's own if the transaction has another one, and was not if the leader is
+    not known to have written one for the repair, and the coordinator, asked before the log was read, has ended all.
+
+    Args:
+        step: the step.
+        below: the lowest offset that the step's marker can have.
+        marker_offset: the offset of the first marker from there on.
+        look: a look at the partition.
+        is_answered: whether the leader has answered that it wrote the step's marker.
+    """
     log = look.log_of(look.leader, step.producer_id, step.start_offset)
     first = next((row.offset for row in log.records if below <= row.offset < marker_offset), UNKNOWN)
     if first == UNKNOWN:
         return ""
-    return (
-        f"the producer began a transaction at offset {first} in the moment before the marker (offset {marker_offset}), "
-        f"which ended that one by {step.end.upper()} as well; tell the owner of the producer"
+    following = next((end for end in log.ends if end[0] > marker_offset), None)
+    is_sure = following is None and is_answered
+    if following is not None and not any(marker_offset < row.offset < following[0] for row in log.records):
+        if following[1] == step.end:
+            return ""  # one of the two is of its coordinator, and says the same
+        is_sure = True
+    if following is None and not is_answered and look.has_ended(step.producer_id, step.start_offset):
+        return ""
+    began = (
+        f"the producer began a transaction at offset {first} in the moment before the marker (offset {marker_offset})"
     )
+    how = f"ended that one by {step.end.upper()} as well"
+    if is_sure:
+        return f"{began}, which {how}; tell the owner of the producer, and resume"
+    return f"{began}. If the repair wrote that marker, it {how}: ask the owner of the producer, and resume"
 
 
-def unlike(step: EndStep, look: Look, leader: tuple[int, int], replicas: tuple[int, ...]) -> str:
+def unlike(
+    step: EndStep,
+    look: Look,
+    leader: tuple[int, int],
+    replicas: tuple[int, ...],
+    before: Collection[tuple[int, int]] = (),
+) -> str:
     """Why a step may not write its end marker: what has changed since it was planned. Empty if it may.
 
     Args:
@@ -120,6 +148,7 @@ def unlike(step: EndStep, look: Look, leader: tuple[int, int], replicas: tuple[i
         look: a look at its partition.
         leader: id of the leader, and leader epoch, when the step was planned.
         replicas: ids of the brokers that held the partition when the step was planned.
+        before: transactions that earlier steps of the plan end, each as producer id and first offset.
     """
     if (look.leader, look.leader_epoch) != leader:
         return f"another leader was elected since the plan was made: broker {look.leader}, epoch {look.leader_epoch}"
@@ -133,7 +162,7 @@ def unlike(step: EndStep, look: Look, leader: tuple[int, int], replicas: tuple[i
     one = next(
         (t for t in look.transactions if (t.producer_id, t.start_offset) == (step.producer_id, step.start_offset)), None
     )
-    return "the transaction was not looked at" if one is None else not_safe(look, one, step.end, step.marker_offset)
+    return "it was not looked at" if one is None else not_safe(look, one, step.end, step.marker_offset, before)
 
 
 def _unproven(step: EndStep, look: Look) -> str:

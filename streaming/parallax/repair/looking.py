@@ -13,12 +13,12 @@ from functools import partial
 
 from parallax.config import Settings
 from parallax.errors import one_line
-from parallax.findings.coordinators import verdicts
+from parallax.findings.coordinators import under_way, verdicts
 from parallax.findings.finding import Finding, current
 from parallax.findings.hanging import Open, Standing, Verdict, opened
 from parallax.findings.pace import Paces
 from parallax.findings.table import NoFindingsTableError, read_events
-from parallax.model import TopicPartition
+from parallax.model import UNKNOWN, TopicPartition
 from parallax.moments import now_ms
 from parallax.repair.claims import claims
 from parallax.repair.known import known
@@ -180,15 +180,19 @@ class Lookout:
             for one in opened(self._place, broker, list(replicas[broker].producers)):
                 found.setdefault((one.producer_id, one.start_offset), one)
         judged = verdicts(self._client, list(found.values()), self._settings.probe_timeout_ms)
+        names = {*also} - {name for name, one in found.items() if one in judged}
+        ended = {(pid, at): Open(self._place, partition.leader, pid, UNKNOWN, at, UNKNOWN) for pid, at in names}
+        since_ended = under_way(self._client, list(ended.values()), self._settings.probe_timeout_ms)
         for producer_id, start in sorted(found.keys() | set(also), key=lambda one: one[1]):
             held = found.get((producer_id, start))
-            verdict = _SETTLED if held is None else judged.get(held)
-            if verdict is None:  # it was over when it was asked for once more
-                if (producer_id, start) not in also:
+            verdict = None if held is None else judged.get(held)
+            if verdict is None:  # it is over, as all are that nobody asks about
+                if (producer_id, start) not in ended:
                     continue
-                verdict = _SETTLED
+                verdict = since_ended[ended[producer_id, start]]
+                verdict = _SETTLED if verdict.standing is Standing.HANGS else verdict
             logs = {}
-            if verdict.standing is not Standing.GOES_ON:
+            if verdict.standing is not Standing.GOES_ON or (producer_id, start) in also:
                 for broker, replica in replicas.items():
                     # One that holds it open may have taken what comes later for part of it.
                     most = None if replica.holds(producer_id, start) else self._settings.max_scan_bytes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from parallax.findings.hanging import Standing
 from parallax.model import UNKNOWN, Outcome
 from parallax.repair.seen import OUTCOMES, Look, Transaction
@@ -16,20 +18,24 @@ def not_over(one: Transaction) -> str:
     return "" if one.verdict.standing is Standing.HANGS else f"whether it is over is not known: {one.verdict.why}"
 
 
-def not_safe(look: Look, one: Transaction, end: str, marker_offset: int) -> str:
+def not_safe(
+    look: Look, one: Transaction, end: str, marker_offset: int, before: Collection[tuple[int, int]] = ()
+) -> str:
     """Why an end marker may not be written for a transaction, in a phrase; empty if it may.
 
     An end marker ends every transaction that its producer has open in the partition. So no replica may hold another
     transaction of the producer open. And no replica may count records of a later transaction to this one, because it
-    missed the marker between them.
+    missed the marker between them. Nor may one hold an older transaction open, of any producer: its last stable offset
+    would stay below this one, and nobody could see what the marker has brought about.
 
     Args:
         look: a look at the partition.
         one: the transaction.
         end: the type of the marker to write: ``commit`` or ``abort``.
         marker_offset: the offset at which the transaction's original end marker was read; -1 if none was.
+        before: transactions that the same plan ends first, each as producer id and first offset.
     """
-    if why := not_over(one):
+    if why := not_over(one) or _older(look, one, before):
         return why
     newer = look.open_of(one.producer_id) - {one.start_offset}
     if newer:
@@ -45,6 +51,12 @@ def not_safe(look: Look, one: Transaction, end: str, marker_offset: int) -> str:
     bound = min(read, default=UNKNOWN) if marker_offset == UNKNOWN else marker_offset
     for broker in holders:
         last = max((row.offset for row in one.logs[broker].records), default=one.start_offset)
+        epochs = {row.producer_epoch for row in one.logs[broker].records} - {UNKNOWN}
+        if len(epochs) > 1:
+            return (
+                f"broker {broker} takes records of several transactions for it, by their producer epochs: one end "
+                "marker cannot end all rightly. Have the replica copied again"
+            )
         if bound != UNKNOWN and last > bound:
             return (
                 f"broker {broker} takes the record at offset {last}, of a later transaction, for part of it: one end "
@@ -52,6 +64,19 @@ def not_safe(look: Look, one: Transaction, end: str, marker_offset: int) -> str:
             )
     wrong = _otherwise(look, one, end, marker_offset)
     return f"{wrong}; one of the two is wrong about it" if wrong else ""
+
+
+def _older(look: Look, one: Transaction, before: Collection[tuple[int, int]]) -> str:
+    """That a replica holds an older transaction open, which is not ended first."""
+    for broker, replica in sorted(look.replicas.items()):
+        starts = {(state.producer_id, state.current_transaction_start_offset) for state in replica.producers}
+        older = [start for _, start in starts - {*before} if UNKNOWN < start < one.start_offset]
+        if older:
+            return (
+                f"broker {broker} holds an older transaction open, from offset {min(older)} on: until that is over, no "
+                "replica can show how this one ended. End that one first, or in the same plan"
+            )
+    return ""
 
 
 def _otherwise(look: Look, one: Transaction, end: str, marker_offset: int) -> str:

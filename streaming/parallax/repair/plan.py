@@ -196,7 +196,7 @@ def _ends(look: Look, said: Mapping[int, str], shell: Shell) -> tuple[list[Step]
     steps: list[Step] = []
     missing = []
     for one in over:
-        end = _end_of(look, one, said.get(one.start_offset))
+        end = _end_of(look, one, said.get(one.start_offset), ended_by(steps).keys())
         if isinstance(end, str):
             text = f"The transaction of producer {one.producer_id} from offset {one.start_offset}: {end}."
             missing.append((text, set(look.holders(one.producer_id, one.start_offset))))
@@ -213,12 +213,12 @@ def _unmatched(look: Look, said: Mapping[int, str]) -> list[str]:
     ]
 
 
-def _end_of(look: Look, one: Transaction, said: str | None) -> End | str:
+def _end_of(look: Look, one: Transaction, said: str | None, before: Collection[tuple[int, int]]) -> End | str:
     """How a transaction ended; a phrase on what is missing where it may not be ended so."""
     if why := not_over(one):  # nobody is asked how one ended that may go on
         return why
     end = _proven_or_said(one, look.proven.get((one.producer_id, one.start_offset), ()), said)
-    return end if isinstance(end, str) else not_safe(look, one, end.type, end.marker_offset) or end
+    return end if isinstance(end, str) else not_safe(look, one, end.type, end.marker_offset, before) or end
 
 
 def _proven_or_said(one: Transaction, proven: Collection[End], said: str | None) -> End | str:

@@ -50,6 +50,8 @@ SLOW = "is_slow"
 
 UNWRITTEN = "is_unwritten"
 """Key in the document of a ``proven`` event. The transaction had ended, and the repair wrote no end marker."""
+WARNED = "is_warned"
+"""Key in the document of a ``stopped`` event. The step's end marker may have ended another transaction as well."""
 _JITTER_MS = 1_000
 """A clock that goes back by less than this was only adjusted."""
 
@@ -117,6 +119,7 @@ class Repair:
         answered: by step number, when the cluster answered that it made the step's change, milliseconds since 1970 UTC.
         proven: by number of a step whose result every replica shows, when that was seen, milliseconds since 1970 UTC.
         results: by number of a proven step, what its event says of the result: `SLOW` or `UNWRITTEN`, if one is true.
+        warned: numbers of the steps of which an event says that their end marker may have ended another transaction.
         is_timed: whether no clock of a later process was behind, so that times of different processes can be compared.
         resumed_ms: when somebody last resumed the repair after a stop, milliseconds since 1970 UTC; -1 for never.
         reason: the reason of the last event that is no beat.
@@ -136,6 +139,7 @@ class Repair:
     answered: Mapping[int, int] = field(default_factory=dict)
     proven: Mapping[int, int] = field(default_factory=dict)
     results: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    warned: frozenset[int] = frozenset()
     is_timed: bool = True
     resumed_ms: int = -1
     reason: str = ""
@@ -268,6 +272,8 @@ def _after(known: Repair, event: Event) -> Repair:
             return replace(said, intended={**known.intended, step: {**event.document, **since}})
         case EventKind.ANSWERED:
             return replace(said, answered={**known.answered, step: event.at_ms})
+        case EventKind.STOPPED if event.document.get(WARNED):
+            return replace(said, warned=known.warned | {step})
         case EventKind.RESUMED if known.phase is Phase.STOPPED:
             return replace(said, resumed_ms=event.at_ms)
         case EventKind.PROVEN:
@@ -277,4 +283,4 @@ def _after(known: Repair, event: Event) -> Repair:
             return said
 
 
-__all__ = ["SLOW", "UNWRITTEN", "Event", "EventKind", "Phase", "Record", "Repair"]
+__all__ = ["SLOW", "UNWRITTEN", "WARNED", "Event", "EventKind", "Phase", "Record", "Repair"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +14,7 @@ from parallax.findings.leading import Fitness, May, unknown, worst
 from parallax.model import TopicPartition
 from parallax.repair.lead import EXIT_CODES, led
 from parallax.repair.leading import Led
-from parallax.repair.rolling import Outage, TopicSettings, elected, may_stop, notes, refuses
+from parallax.repair.rolling import Outage, TopicSettings, elected, heard, may_stop, notes, refuses
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import ReplicaError, UnknownTopic
 from parallax.source.options import matches
@@ -52,7 +52,8 @@ class Rolled:
         broker: the id of the broker.
         partitions: the partitions on it that the job watches.
         unwatched: the partitions on it that the job does not watch.
-        unread: watched topics whose partitions the brokers do not report, each with the reason.
+        unread: what nobody can tell of, each with the reason: watched topics whose partitions the brokers do not
+            report, or that the job watches nothing at all.
     """
 
     broker: int
@@ -64,10 +65,9 @@ class Rolled:
     def may(self) -> May:
         """Whether the broker may be restarted: the worst answer for any of its partitions.
 
-        It is unknown at best if the job watches no partition of the broker, or if some topic could not be read.
+        It is unknown at best if some topic could not be read, or if the job watches no partition of any broker.
         """
-        nobody_can_tell = [unknown(*self.unread)] if self.partitions else [unknown("nothing is watched")]
-        return worst([*(one.fitness for one in self.partitions), *nobody_can_tell])
+        return worst([*(one.fitness for one in self.partitions), unknown(*self.unread)])
 
     @property
     def exit_code(self) -> int:
@@ -113,11 +113,14 @@ def roll(settings: Settings, broker: int, outage_s: float) -> Rolled:
         asked = [_POLICY, _RETENTION, _MIN_ISR, _UNCLEAN]
         configs = client.topic_configs(topics, asked) if topics else {}
         eligible = client.eligible_leaders(topics)
+        electable = {place: {*one.isr, *eligible.get(place, ())} - {broker} for place, one in watched.items()}
+        silent = _silent(client, electable)
     of = {topic: _settings(configs.get(topic)) for topic in topics}
     outage = Outage(broker, int(outage_s * 1000), settings.guard.clock_skew_ms, settings.read.request_timeout_ms)
     partitions = []
     for known_one in led(settings, watched):
-        one, topic = replace(known_one, elr=eligible.get(known_one.place, ())), of[known_one.place.topic]
+        place = known_one.place
+        one, topic = heard(replace(known_one, elr=eligible.get(place, ())), silent.get(place, {})), of[place.topic]
         told = tuple(notes(one, topic, broker))
         partitions.append(Judged(one, may_stop(one, topic, outage), told, refuses(one, topic, broker)))
     unread = [
@@ -125,8 +128,31 @@ def roll(settings: Settings, broker: int, outage_s: float) -> Rolled:
         for name, topic in sorted(known.items())
         if topic.error is not None and not isinstance(topic.error, UnknownTopic) and _is_watched(topic, settings)
     ]
+    if not unread and not any(topic.partitions and _is_watched(topic, settings) for topic in known.values()):
+        unread.append("any partition: the job watches none (topics.include, topics.pattern)")
     unwatched = tuple(place for place, _ in held if place not in watched)
     return Rolled(broker, tuple(partitions), unwatched, tuple(unread))
+
+
+def _silent(
+    client: ReplicaClient, asked: Mapping[TopicPartition, Collection[int]]
+) -> dict[TopicPartition, dict[int, str]]:
+    """By partition, why some of the brokers that are asked about it do not answer."""
+    places: dict[int, list[TopicPartition]] = {}
+    for place, brokers in asked.items():
+        for broker in brokers:
+            places.setdefault(broker, []).append(place)
+    found: dict[TopicPartition, dict[int, str]] = {}
+    for broker, some in sorted(places.items()):
+        answers: Mapping[TopicPartition, int | ReplicaError]
+        try:
+            answers = client.log_end_offsets(broker, some)
+        except ReplicaError as error:
+            answers = dict.fromkeys(some, error)
+        for place, answer in answers.items():
+            if isinstance(answer, ReplicaError):
+                found.setdefault(place, {})[broker] = one_line(answer.problem)
+    return found
 
 
 def _is_watched(topic: TopicMetadata, settings: Settings) -> bool:

@@ -7,9 +7,9 @@ Who leads during the restart is decided by Kafka's controller (``PartitionChange
 3. else the first that is eligible (ELR, KIP-966);
 4. else, if elections may be unclean, the first that is up.
 
-Later an election of preferred leaders makes the first replica of the assignment lead, once it is in sync. A restart is
-safe only if each broker that would lead may lead. And the other brokers must keep the tombstones and end markers that
-the broker misses for longer than the outage takes.
+If that one fails as well, the next one leads. Later an election of preferred leaders makes the first replica of the
+assignment lead, once it is in sync. A restart is safe only if each broker that could lead may lead, and answers. And
+the other brokers must keep the tombstones and end markers that the broker misses for longer than the outage takes.
 
 That producers are refused meanwhile (``min.insync.replicas``) is another fact, which harms no replica. If all replicas
 are in sync, no wait would change it, and the restart is safe: with two replicas and ``min.insync.replicas=2`` no broker
@@ -18,6 +18,7 @@ could ever be restarted otherwise. If another replica is behind, a wait changes 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from parallax.counts import counted
@@ -62,6 +63,19 @@ class TopicSettings:
     is_unclean: bool | None = None
 
 
+def heard(led: Led, silent: Mapping[int, str]) -> Led:
+    """Return what is known of a partition once its replicas were asked: nobody can tell of one that does not answer.
+
+    A broker that has just died is in sync by the metadata until its session ends.
+
+    Args:
+        led: who leads the partition, and which replicas may.
+        silent: by broker whose replica does not answer, why; other brokers are missing.
+    """
+    dumb = {broker: unknown(f"it does not answer now ({why})") for broker, why in silent.items()}
+    return replace(led, fitness={broker: one.also(dumb.get(broker, SAFE)) for broker, one in led.fitness.items()})
+
+
 def elected(led: Led, broker: int) -> int | None:
     """Return the broker that leads a partition while another is away; None if no other is in sync or eligible (ELR).
 
@@ -101,14 +115,16 @@ def _because(found: Fitness, text: str) -> Fitness:
 
 
 def _by_election(led: Led, topic: TopicSettings, broker: int) -> Fitness:
-    """Whether the broker that leads meanwhile may."""
+    """Whether the broker that leads meanwhile may, and each that leads if it fails as well."""
     if broker not in led.isr:
         return Fitness(May.UNSAFE, (f"broker {broker} has not caught up since it was away last",))
     first = elected(led, broker)
     if first in led.isr:
-        found = led.fitness[first]
         verb = "leads on" if first == led.leader else "would lead"
-        return _because(found, f"broker {first} {verb}")
+        found = _because(led.fitness[first], f"broker {first} {verb}")
+        for one in _next(led, {broker, first, led.replicas[0]}):
+            found = found.also(_because(led.fitness[one], f"if broker {first} fails meanwhile, broker {one} may lead"))
+        return found
     if first is not None:
         then = f"broker {first} would lead, which is eligible (ELR)"
     elif topic.is_unclean:
@@ -177,7 +193,7 @@ def notes(led: Led, topic: TopicSettings, broker: int) -> list[str]:
 
     - Nobody leads during the restart.
     - Producers with ``acks=all`` are refused meanwhile, and `may_stop` does not say so.
-    - If the broker that leads meanwhile fails as well, a replica may lead that is wrong, or that lacks records.
+    - If the broker that leads meanwhile fails as well, a replica may lead that lacks records.
 
     Args:
         led: who leads the partition, and which replicas may.
@@ -189,21 +205,16 @@ def notes(led: Led, topic: TopicSettings, broker: int) -> list[str]:
     is_said = _by_producers(led, topic, broker).may is not May.SAFE
     found = [_refused(led, topic, broker)] if refuses(led, topic, broker) and not is_said else []
     first = elected(led, broker)
-    next_ones, lacks = _next(led, topic, {broker, first})
-    wrong = [one for one in next_ones if led.fitness[one].may is May.UNSAFE]
-    if first is not None and wrong:
-        found.append(f"if broker {first} fails meanwhile, {in_words(wrong)} may lead, and must not")
-    elif first is not None and lacks:
-        found.append(f"if broker {first} fails meanwhile, {in_words(next_ones)} may lead, and lacks records")
+    lacking = [one for one in led.replicas if one not in (broker, first)]
+    if topic.is_unclean and first is not None and lacking and not _next(led, {broker, first}):
+        found.append(f"if broker {first} fails meanwhile, {in_words(lacking)} may lead, and lacks records")
     return found
 
 
-def _next(led: Led, topic: TopicSettings, away: set[int | None]) -> tuple[list[int], bool]:
-    """Who may be elected if these are away, and whether that one lacks records that were acknowledged."""
-    for among in (led.isr, led.elr):
-        if left := [one for one in led.replicas if one in among and one not in away]:
-            return left, False
-    return ([one for one in led.replicas if one not in away], True) if topic.is_unclean else ([], False)
+def _next(led: Led, away: Collection[int | None]) -> list[int]:
+    """Who may be elected if these are away, without loss of what was acknowledged, in the order of the assignment."""
+    left = [one for one in led.replicas if one not in away]
+    return [one for one in left if one in led.isr] or [one for one in left if one in led.elr]
 
 
-__all__ = ["Outage", "TopicSettings", "elected", "may_stop", "notes", "refuses"]
+__all__ = ["Outage", "TopicSettings", "elected", "heard", "may_stop", "notes", "refuses"]

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from parallax.findings.answers import producer_epoch_in
 from parallax.findings.hanging import Standing, Verdict
 from parallax.model import UNKNOWN, Outcome, RowKind, TopicPartition
 from parallax.repair.atoms import (
@@ -53,6 +54,11 @@ class Row:
     outcome: Outcome
     fingerprint: str = ""
     has_value: bool = True
+
+    @property
+    def producer_epoch(self) -> int:
+        """The epoch of the producer that wrote the record; -1 for an end marker."""
+        return producer_epoch_in(self.fingerprint)
 
     @property
     def is_visible(self) -> bool:
@@ -206,6 +212,14 @@ class Look:
         """The first offsets of the open transactions of the producer ``producer_id``, on all replicas together."""
         states = (replica.remembered(producer_id) for replica in self.replicas.values())
         return {state.current_transaction_start_offset for state in states if state} - {UNKNOWN}
+
+    def has_ended(self, producer_id: int, start_offset: int) -> bool:
+        """Whether no coordinator has a transaction of the producer under way here.
+
+        It is False if that is not known, and if the look does not cover the transaction from ``start_offset`` on.
+        """
+        mine = (one for one in self.transactions if (one.producer_id, one.start_offset) == (producer_id, start_offset))
+        return any(one.verdict.standing is Standing.HANGS for one in mine)
 
     def log_of(self, broker: int, producer_id: int, start_offset: int) -> Log:
         """The records and end markers of ``producer_id`` on the replica of ``broker``, from ``start_offset`` on.

@@ -564,7 +564,7 @@ class ReplicaClient:
                 unanswered[broker] = DeadlineExceeded("no time was left to ask it", broker=broker)
             except ReplicaError as error:
                 unanswered[broker] = error
-        return TransactionListings(listed, unanswered)
+        return TransactionListings(listed, unanswered, frozenset(brokers) - unanswered.keys())
 
     def _list_transactions(
         self, broker: int, producer_ids: Sequence[int], deadline: Deadline

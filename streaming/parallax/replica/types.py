@@ -205,15 +205,22 @@ class TransactionListing:
     partitions: frozenset[TopicPartition] | None = None
     started_ms: int = UNKNOWN
 
+    @property
+    def is_over(self) -> bool:
+        """Whether its coordinator will write no end marker of it any more, in any partition."""
+        return self.state in {"Empty", "CompleteCommit", "CompleteAbort", "Dead"}
+
 
 @dataclass(frozen=True)
 class TransactionListings:
-    """The transactions that all coordinators together list, and which coordinators did not answer.
+    """The transactions that all brokers together list, and which brokers have answered.
 
     Attributes:
         transactions: the transactions.
-        unanswered: the error for each coordinator that did not answer, by its broker id.
+        unanswered: the error for each broker that did not answer, by its id.
+        answered: ids of the brokers that answered.
     """
 
     transactions: list[TransactionListing]
     unanswered: dict[int, ReplicaError]
+    answered: frozenset[int]

@@ -75,6 +75,7 @@ _SOUND: dict[str, Any] = _ANSWERS.evidence() | {
     "pivot": 2,
     "sides": _SIDES,
     "all_compared": True,
+    "showed": [2, 3],
     "resolution": "healed",
     "was_shown": True,
     "leans_on": ["aaaa"],

@@ -7,12 +7,19 @@ from typing import Any
 
 import pytest
 
+from parallax.findings.answers import Answers
+from parallax.findings.claim import Claim, Recorded
 from parallax.findings.exposure import Came, Reign, Span, affected, came, led_in_words, reigns, wrong_brokers
+from parallax.findings.leading import may_lead
 from parallax.findings.repair import show_seen
 from parallax.kinds import Variant
 from parallax.model import NOBODY, FindingKind, FindingStatus
 from parallax.shell import ANYWHERE
+from parallax.sides import parsed
+from tests.builders.answers import NOTHING, answers, newest, replica
 from tests.builders.findings import finding
+from tests.unit.findings.floods import DIFFERS, END, Flood, flood, lost, values
+from tests.unit.findings.lives import START, Life, deleted, value
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 SHOWN = {"no value": [1, 3], "value at offset 17": [2]}
@@ -105,12 +112,56 @@ def test_when_a_wrong_replica_led_is_said_with_what_consumers_read_there() -> No
     )
     assert led_in_words(one, found)[1].endswith("at offset 17.")
     assert led_in_words(one, found[:1]) == [
-        "By what is on record since 2026-01-02 00:00:00Z, no replica led that shows it."
+        "By what is on record since 2026-01-02 00:00:00Z, no replica led that was seen to show it."
     ]
     assert led_in_words(one, []) == []
     assert (
         "Broker 1, which may be wrong, led" in led_in_words(finding("f1", broker=NOBODY, evidence=evidence()), found)[0]
     )
+
+
+def both_show(*_: Any) -> Answers:
+    return answers(*(replica(b, END, key=newest(3) if b > 1 else NOTHING) for b in (1, 2, 3)), leader=3)
+
+
+def reign_of(broker: int) -> list[Reign]:
+    return [Reign(broker, START, START + timedelta(seconds=10), (4, 4))]
+
+
+def test_a_leader_that_shared_what_was_wrong_is_named_while_it_is_and_once_it_is_over() -> None:
+    life = Life().confirmed(value(), answering=both_show)
+    found = life.last
+    assert (found.broker, wrong_brokers(found)) == (2, {2, 3})
+    assert led_in_words(found, reign_of(3))[0].startswith("Broker 3, which shows it, led")
+    for _ in range(3):
+        life.until_asked(deleted)
+    over = next(one for one in reversed(life.table) if one.finding_id == found.finding_id)
+    assert (over.stands, wrong_brokers(over)) == (False, {2, 3})
+    assert led_in_words(over, reign_of(3))[0].startswith("Broker 3, which showed it, led")
+    assert "no replica led" in led_in_words(over, reign_of(1))[0]
+
+
+def test_a_leader_that_shares_what_an_incident_reports_is_named_and_must_not_lead() -> None:
+    (incident,) = (one for one in flood(range(40), both_show).open if one.is_incident)
+    assert (incident.broker, incident.exposed, wrong_brokers(incident)) == (2, True, {2, 3})
+    assert led_in_words(incident, reign_of(3))[0].startswith("Broker 3, which shows it, led")
+    assert {broker: str(one.may) for broker, one in may_lead((1, 2, 3), [incident]).items()} == {
+        1: "unknown",
+        2: "unsafe",
+        3: "unsafe",
+    }
+
+
+def test_of_an_incident_without_direction_each_replica_that_was_asked_may_be_wrong() -> None:
+    life = Flood()
+    sides = parsed({"value": (1, 3), "none": (2,)})
+    life.suspect(*(lost(k, DIFFERS, broker=NOBODY, recorded=Recorded(sides=sides, pivot=2)) for k in range(40)))
+    (incident,) = (one for one in life.settle(one_lacks).open if one.is_incident)
+    assert (incident.broker, wrong_brokers(incident)) == (NOBODY, {1, 2, 3})
+
+
+def one_lacks(claim: Claim) -> Answers:
+    return values(NOTHING, newest(claim.offset))
 
 
 @pytest.mark.parametrize("variant", [Variant.OLDER, Variant.DELETED, Variant.UNDELETED])

@@ -14,9 +14,9 @@ from parallax.findings.hanging import Open, Standing, Told, abort_command, descr
 from parallax.findings.hanging_life import PASSED, Hanging, words
 from parallax.findings.hanging_record import record, recorded
 from parallax.findings.hanging_watch import HangingThread, HangingWatch, Standstill, is_overdue
-from parallax.model import TopicPartition
+from parallax.model import MissingRight, TopicPartition
 from parallax.replica.client import PartitionMetadata, TopicMetadata
-from parallax.replica.errors import UnknownTopic, Unreachable
+from parallax.replica.errors import ReplicaError, Unauthorized, UnknownTopic, Unreachable
 from parallax.replica.types import ProducerState, TransactionListing, TransactionListings
 from parallax.shell import Shell
 
@@ -43,7 +43,10 @@ def listing(state: str, *partitions: TopicPartition, described: bool = True) -> 
         (Told((listing("Ongoing", described=False),)), True, Standing.UNKNOWN),
         (Told((listing("Ongoing", described=False), listing("Ongoing", PLACE))), True, Standing.GOES_ON),
         (Told((listing("CompleteCommit", described=False),)), False, Standing.HANGS),
-        (Told((listing("CompleteCommit", described=False),), {3: "refused"}), True, Standing.HANGS),
+        (Told((listing("CompleteCommit", described=False),), {3: "refused"}), True, Standing.UNKNOWN),
+        (Told((listing("Ongoing", OTHER),), {3: "refused"}), True, Standing.UNKNOWN),
+        (Told((listing("Ongoing", PLACE),), {3: "refused"}), True, Standing.GOES_ON),
+        (Told((listing("NotYetKnown", described=False),)), True, Standing.UNKNOWN),
     ],
 )
 def test_a_transaction_hangs_where_no_coordinator_will_end_it(
@@ -59,7 +62,7 @@ class Client:
         self.open: list[list[int]] = []
         self.listed: list[TransactionListing] = []
         self.unanswered: dict[int, Any] = {}
-        self.coordinators = (1,)
+        self.coordinators: tuple[int, ...] | ReplicaError = (1,)
         self.max_timeout: Any = {"transaction.max.timeout.ms": "600000"}
         self.asked = 0
         self.topics: dict[str, str] = {}
@@ -67,6 +70,8 @@ class Client:
 
     def metadata(self, topics: Sequence[str], **_: Any) -> dict[str, TopicMetadata]:
         leaders = self.coordinators if topics == ["__transaction_state"] else (1,)
+        if isinstance(leaders, ReplicaError):
+            return {topics[0]: TopicMetadata(topics[0], "", {}, leaders)}
         partitions = {n: PartitionMetadata(leader, 0, (1, 2), (1, 2)) for n, leader in enumerate(leaders)}
         return {
             name: TopicMetadata(name, "", {}, UnknownTopic("no such topic", topic=name))
@@ -81,7 +86,7 @@ class Client:
 
     def list_transactions(self, _: Sequence[int], **__: Any) -> TransactionListings:
         self.asked += 1
-        return TransactionListings(self.listed, self.unanswered)
+        return TransactionListings(self.listed, self.unanswered, frozenset({1, 2}) - self.unanswered.keys())
 
     def describe_transactions(self, *_: Any, **__: Any) -> list[TransactionListing]:
         return [one for one in self.listed if one.partitions is not None]
@@ -195,6 +200,34 @@ def test_nothing_hangs_whose_coordinator_may_be_one_that_nobody_could_ask() -> N
     client = Client()
     client.open, client.coordinators, client.unanswered = [[7]], (1, -1), {}
     assert verdicts(client, [ONE], 1000)[ONE].standing is Standing.UNKNOWN
+
+
+def test_nothing_hangs_whose_coordinator_was_never_asked_though_it_leads() -> None:
+    client = Client()
+    client.open, client.coordinators = [[7]], (1, 3)
+    verdict = verdicts(client, [ONE], 1000)[ONE]  # type: ignore[arg-type]
+    assert (verdict.standing, "broker 3 was not asked" in verdict.why) == (Standing.UNKNOWN, True)
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        Unauthorized("not authorized", topic="__transaction_state", missing=MissingRight.DESCRIBE),
+        UnknownTopic("no such topic", topic="__transaction_state"),
+    ],
+)
+@pytest.mark.parametrize("listed", [[], [listing("CompleteCommit", described=False)]])
+def test_nothing_hangs_where_it_is_not_known_who_coordinates(why: ReplicaError, listed: list[Any]) -> None:
+    client = Client()
+    client.open, client.coordinators, client.listed = [[7]], why, listed
+    assert verdicts(client, [ONE], 1000)[ONE].standing is Standing.UNKNOWN  # type: ignore[arg-type]
+
+
+def test_what_an_earlier_coordinator_still_lists_as_over_does_not_outweigh_that_it_goes_on() -> None:
+    client = Client()
+    now = replace(listing("Ongoing", described=False), coordinator=1)
+    client.open, client.listed = [[7]], [now, listing("CompleteCommit", described=False)]
+    assert verdicts(client, [ONE], 1000)[ONE].standing is Standing.UNKNOWN  # type: ignore[arg-type]
 
 
 def test_nothing_hangs_whose_coordinator_moved_while_coordinators_were_asked() -> None:

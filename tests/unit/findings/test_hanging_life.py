@@ -172,7 +172,8 @@ class Play:
 
     def list_transactions(self, *_: Any, **__: Any) -> TransactionListings:
         self._answering()
-        return TransactionListings([] if self.says == "nothing" else [TransactionListing("tx", 7, self.says, 1)], {})
+        listed = [] if self.says == "nothing" else [TransactionListing("tx", 7, self.says, 1)]
+        return TransactionListings(listed, {}, frozenset({1, 2}))
 
     def describe_transactions(self, *_: Any, **__: Any) -> list[TransactionListing]:
         return [TransactionListing("tx", 7, self.says, 1, frozenset({PLACE}), 9_000_000)]

@@ -23,7 +23,7 @@ from parallax.findings.requests import Coordinators, Recreated, TransactionRecor
 from parallax.model import FindingKind, TopicPartition
 from parallax.replica.decode import ContentHasher
 from parallax.replica.errors import ReplicaError, Unauthorized, UnknownTopic, Unreachable
-from parallax.replica.types import TransactionListing, TransactionListings, Watermarks
+from parallax.replica.types import PartitionMetadata, TopicMetadata, TransactionListing, TransactionListings, Watermarks
 from tests.builders.claims import of_key, of_offset
 from tests.unit.findings.logs import PLACE, TOPIC, Brokers, Log
 
@@ -368,8 +368,11 @@ class Coordinator:
         self.listed = TransactionListing("tx", 7, state, 1)
         self.partitions = partitions
 
+    def metadata(self, topics: list[str], **_: Any) -> dict[str, TopicMetadata]:
+        return {name: TopicMetadata(name, "A", {0: PartitionMetadata(1, 0, (1,), (1,))}) for name in topics}
+
     def list_transactions(self, _: Any, **__: Any) -> TransactionListings:
-        return TransactionListings([self.listed], {})
+        return TransactionListings([self.listed], {}, frozenset({1}))
 
     def describe_transactions(self, broker: int, names: list[str], **_: Any) -> list[TransactionListing]:
         assert (broker, names) == (1, ["tx"])

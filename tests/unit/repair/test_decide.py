@@ -10,13 +10,14 @@ from parallax.findings.hanging import Standing, Verdict
 from parallax.model import Outcome, RowKind
 from parallax.repair.actions import TAKES_MS, Asked, Put, Wait, Write
 from parallax.repair.command import document
-from parallax.repair.decide import following
+from parallax.repair.decide import following, outdated
 from parallax.repair.plan import Plan, make
 from parallax.repair.record import UNWRITTEN, Event, EventKind, Phase, Record, Repair
-from parallax.repair.seen import End, Look
+from parallax.repair.seen import End, Look, Row
 from parallax.replica.changes import EndMarker
 from tests.unit.repair.looks import (
     END,
+    HANGS,
     MARKER,
     NOW,
     PLACE,
@@ -265,9 +266,77 @@ def test_a_marker_that_the_cleaner_has_taken_already_is_proven_by_what_it_has_br
     assert next_of(seen, KEPT, INTENDED).event.document == {UNWRITTEN: True}, "the leader took none"
 
 
-def test_the_marker_proves_the_step_if_another_transaction_holds_the_last_stable_offset() -> None:
+def test_a_marker_does_not_prove_the_step_while_an_older_transaction_hides_what_it_has_brought_about() -> None:
     marker = [end(END)]
     mine = transaction(b1=marker, b2=[record(START), *marker], b3=marker)
     behind = replace(replica(stable=2, log_end=END + 1), producers=(state(), state(2, producer_id=6)))
     seen = replace(mended(), transactions=(mine,), replicas=mended().replicas | {2: behind})
-    assert put(next_of(seen, KEPT, INTENDED, ANSWERED)) == (EventKind.PROVEN, f"end marker at offset {END}")
+    assert next_of(seen, KEPT, INTENDED, ANSWERED) == Wait("the last stable offset of broker 2 is still 2")
+    late = replace(seen, at_ms=NOW + TAKES_MS + 1)
+    assert put(next_of(late, KEPT, INTENDED, ANSWERED))[0] is EventKind.STOPPED
+
+
+def test_no_marker_is_written_behind_an_older_transaction_that_the_plan_does_not_end_first() -> None:
+    older = replace(transaction(), producer_id=6, start_offset=2, logs=logs(b3=[record(2)]))
+    brokers = held()
+    brokers[3] = replace(brokers[3], producers=(*brokers[3].producers, state(2, producer_id=6)))
+    seen = replace(KNOWN, replicas=brokers, transactions=(older, transaction()))
+    alone = make(seen, {})
+    assert (alone.steps, "End that one first, or in the same plan" in " ".join(alone.missing)) == ((), True)
+    both = make(seen, {2: "abort"})
+    assert [step.start_offset for step in both.steps] == [2, START]
+    assert outdated(both, seen) == ""
+    assert "broker 3 holds an older transaction open, from offset 2 on" in outdated(both.only(2), seen)
+
+
+def raced(*later: Row, verdict: Verdict = HANGS) -> Look:
+    """The producer has written since the last look; the first marker behind that has ended what it wrote as well."""
+    rows = [record(END, Outcome.COMMITTED), end(END + 1), *later]
+    one = transaction(verdict, b1=rows, b2=[record(START, Outcome.COMMITTED), *rows], b3=rows)
+    log_end = END + 2 + len(later)
+    return replace(
+        KNOWN, replicas={b: replica(stable=log_end, log_end=log_end) for b in (1, 2, 3)}, transactions=(one,)
+    )
+
+
+GOES_ON = Verdict(Standing.GOES_ON, "its coordinator says Ongoing")
+SURE = f"in the moment before the marker (offset {END + 1}), which ended that one by COMMIT as well"
+PERHAPS = "If the repair wrote that marker, it ended that one by COMMIT as well: ask the owner"
+
+
+@pytest.mark.parametrize(
+    ("seen", "is_answered", "expected"),
+    [
+        (raced(), False, ""),
+        (raced(), True, SURE),
+        (raced(verdict=GOES_ON), False, PERHAPS),
+        (raced(verdict=Verdict(Standing.UNKNOWN, "no answer")), False, PERHAPS),
+        (raced(end(END + 2)), True, ""),
+        (raced(end(END + 2)), False, ""),
+        (raced(end(END + 2, RowKind.ABORT)), False, SURE),
+        (raced(record(END + 2), end(END + 3)), True, PERHAPS),
+        (raced(record(END + 2), end(END + 3)), False, PERHAPS),
+    ],
+    ids=[
+        "its coordinator has ended it, and the repair wrote none",
+        "the repair wrote the only one",
+        "its coordinator may not have ended it",
+        "nobody knows whether its coordinator has ended it",
+        "both have ended it alike",
+        "both have ended it alike, and no answer came",
+        "its coordinator ended it otherwise",
+        "each of two may be of the repair",
+        "each of two may be of the repair, or none",
+    ],
+)
+def test_it_is_said_what_the_marker_ended_as_well_unless_that_is_known_to_be_nothing(
+    seen: Look, is_answered: bool, expected: str
+) -> None:
+    events = [KEPT, INTENDED, *[ANSWERED] * is_answered]
+    action = next_of(seen, *events)
+    if not expected:
+        assert put(action) == (EventKind.PROVEN, f"end marker at offset {END + 1}")
+        return
+    assert (action.event.kind, expected in action.event.reason) == (EventKind.STOPPED, True), action.event.reason
+    again = next_of(seen, *events, replace(action.event, sequence=9), event(EventKind.RESUMED))
+    assert put(again)[0] is EventKind.PROVEN, "whoever resumes knows it"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from parallax.commands.repair import in_words
+from parallax.findings.answers import RecordShown
 from parallax.findings.finding import Finding
 from parallax.findings.hanging import Standing, Verdict
 from parallax.model import FindingKind, FindingStatus, Outcome, RowKind, TopicPartition
@@ -217,6 +218,17 @@ def test_another_producers_transaction_is_no_obstacle_and_one_that_goes_on_is_le
     made = planned(seen)
     assert [step.start_offset for step in made.steps] == [START]
     assert made.missing == ()
+
+
+def test_records_of_two_producer_epochs_are_of_two_transactions_which_no_one_marker_can_end() -> None:
+    def of_epoch(offset: int, epoch: int) -> Row:
+        shown = RecordShown(offset, "committed", producer_id=7, producer_epoch=epoch)
+        return replace(record(offset), fingerprint=shown.fingerprint)
+
+    made = make(look(None, transaction(b2=[of_epoch(START, 5), of_epoch(10, 6)])), {START: "commit"})
+    assert "takes records of several transactions for it, by their producer epochs" in missing(made)
+    alike = make(look(None, transaction(b2=[of_epoch(START, 5), of_epoch(10, 5)])), {START: "commit"})
+    assert len(alike.steps) == 1
 
 
 def test_several_are_ended_in_the_order_of_their_offsets() -> None:

@@ -13,8 +13,8 @@ from parallax.model import TopicPartition
 from parallax.repair import roll as module
 from parallax.repair.leading import Led
 from parallax.repair.roll import Judged, Rolled, document, in_words, roll
-from parallax.repair.rolling import Outage, TopicSettings, elected, may_stop, notes, refuses
-from parallax.replica.errors import NotHosted, Unauthorized, UnknownTopic
+from parallax.repair.rolling import Outage, TopicSettings, elected, heard, may_stop, notes, refuses
+from parallax.replica.errors import NotHosted, Unauthorized, UnknownTopic, Unreachable
 from parallax.replica.types import PartitionMetadata, TopicMetadata
 from tests.unit.repair.commands import config
 
@@ -47,7 +47,13 @@ def test_the_first_of_the_assignment_that_is_in_sync_would_lead() -> None:
         (led(1, 1, 2, 3), "safe"),
         (led(1, 1, 2, 3, b2=WRONG), "unsafe (broker 2 would lead: it is wrong)"),
         (led(1, 1, 2, 3, b2=OPEN), "unknown (broker 2 would lead: it is away)"),
-        (led(1, 1, 3, 2, b2=WRONG), "safe"),
+        (led(1, 1, 3, 2, b2=WRONG), "unsafe (if broker 3 fails meanwhile, broker 2 may lead: it is wrong)"),
+        (led(1, 1, 3, 2, b2=OPEN), "unknown (if broker 3 fails meanwhile, broker 2 may lead: it is away)"),
+        (led(1, 1, 3, 2, isr=(1, 3), b2=WRONG), "safe"),
+        (
+            replace(led(1, 1, 3, 2, isr=(1, 3), b2=WRONG), elr=(2,)),
+            "unsafe (if broker 3 fails meanwhile, broker 2 may lead: it is wrong)",
+        ),
         (
             led(1, 1, 2, 3, b1=WRONG),
             "unsafe (once it is back, an election makes broker 1 the leader: it is wrong)",
@@ -69,7 +75,10 @@ def test_the_first_of_the_assignment_that_is_in_sync_would_lead() -> None:
         "all agree",
         "the next leader is wrong",
         "nobody can tell of the next leader",
-        "a wrong one is not the next",
+        "a wrong one comes after the next",
+        "nobody can tell of one that comes after the next",
+        "a wrong one is not in sync",
+        "a wrong one is eligible",
         "it is wrong itself, and leads again as the preferred one",
         "it is wrong itself, and gives up its leadership",
         "another is wrong, and preferred",
@@ -161,22 +170,27 @@ def test_several_reasons_against_one_replica_name_it_once() -> None:
     )
 
 
-def test_a_second_failure_is_a_note_and_no_verdict() -> None:
-    (wrong,) = notes(led(1, 1, 3, 2, b2=WRONG), KEPT, 1)
-    assert wrong == "if broker 3 fails meanwhile, broker 2 may lead, and must not"
-    behind = led(1, 1, 3, 2, isr=(1, 3), b2=WRONG)
+def test_that_one_may_lead_that_lacks_records_if_a_second_one_fails_is_a_note() -> None:
+    behind, unclean = led(1, 1, 3, 2, isr=(1, 3)), replace(KEPT, is_unclean=True)
     assert notes(behind, KEPT, 1) == []
-    assert notes(replace(behind, elr=(2,)), KEPT, 1) == [wrong]
-    unclean = replace(KEPT, is_unclean=True)
-    assert notes(behind, unclean, 1) == [wrong]
-    (lacks,) = notes(led(1, 1, 3, 2, isr=(1, 3)), unclean, 1)
-    assert lacks == "if broker 3 fails meanwhile, broker 2 may lead, and lacks records"
+    assert notes(behind, unclean, 1) == ["if broker 3 fails meanwhile, broker 2 may lead, and lacks records"]
+    assert notes(replace(behind, elr=(2,)), unclean, 1) == []
+    assert notes(led(1, 1, 3, isr=(1, 3)), unclean, 1) == []
 
 
-def test_the_gravest_partition_decides_and_nothing_watched_is_no_permission() -> None:
+def test_one_in_sync_that_does_not_answer_is_not_counted_on_to_lead() -> None:
+    mute = heard(led(1, 1, 2, isr=(1, 2)), {2: "connection refused"})
+    assert said(mute) == "unknown (broker 2 would lead: it does not answer now (connection refused))"
+    third = heard(led(1, 1, 2, 3), {3: "connection refused"})
+    assert said(third).startswith("unknown (if broker 2 fails meanwhile, broker 3 may lead: it does not answer now")
+    assert said(heard(led(1, 1, 2, b2=WRONG), {2: "refused"})) == "unsafe (broker 2 would lead: it is wrong)"
+    assert said(heard(led(1, 1, 2, 3), {})) == "safe"
+
+
+def test_the_gravest_partition_decides() -> None:
     fine, bad = Judged(led(1, 1, 2), Fitness()), Judged(led(1, 1, 2), WRONG)
     open_ = Judged(led(1, 1, 2), OPEN, ("a note",))
-    for some, code in (((fine,), 0), ((fine, open_), 3), ((open_, bad), 1), ((), 3)):
+    for some, code in (((fine,), 0), ((fine, open_), 3), ((open_, bad), 1), ((), 0)):
         assert Rolled(1, some, ()).exit_code == code
     others = tuple(TopicPartition("other", number) for number in range(6))
     left_out = "(topics.include and topics.pattern leave them out)"
@@ -197,6 +211,7 @@ def test_the_partitions_that_the_broker_holds_and_the_job_watches_are_judged(
 ) -> None:
     (tmp_path / "data").mkdir()
     refused_topic: TopicMetadata | None = None
+    watched, away, offline = "orders", set[int](), set[int]()
 
     class Cluster:
         def __init__(self, *_: Any, **__: Any) -> None: ...
@@ -209,7 +224,7 @@ def test_the_partitions_that_the_broker_holds_and_the_job_watches_are_judged(
         def metadata(self, names: object = None) -> dict[str, TopicMetadata]:
             of = PartitionMetadata(1, 4, (1, 2), (1, 2))
             elsewhere = PartitionMetadata(2, 4, (2, 3), (2, 3))
-            found = {"orders": {0: of, 1: elsewhere}, "other": {0: of}}
+            found = {watched: {0: of, 1: elsewhere}, "other": {0: of}}
             shown = {name: TopicMetadata(name, "A", some) for name, some in found.items()}
             return shown if refused_topic is None else shown | {"orders": refused_topic}
 
@@ -222,6 +237,12 @@ def test_the_partitions_that_the_broker_holds_and_the_job_watches_are_judged(
             assert topics in (["orders"], [])
             return {PLACE: (9,)}
 
+        def log_end_offsets(self, broker: int, places: list[TopicPartition]) -> dict[TopicPartition, Any]:
+            assert (broker, places) in ((2, [PLACE]), (9, [PLACE]))
+            if broker in away:
+                raise Unreachable("connection refused", broker=broker)
+            return dict.fromkeys(places, NotHosted("offline") if broker in offline else 7)
+
     monkeypatch.setattr(module, "ReplicaClient", Cluster)
     found = roll(load(config(tmp_path)), 1, 600)
     assert ([one.led.place for one in found.partitions], found.unwatched, found.exit_code) == (
@@ -233,13 +254,22 @@ def test_the_partitions_that_the_broker_holds_and_the_job_watches_are_judged(
     assert (one.led.elr, one.notes) == ((9,), (REFUSED,))
     told = json.loads(json.dumps(document(found)))
     assert (told["partitions_refusing_producers"], told["partitions"][0]["refuses_producers"]) == (1, True)
-    assert roll(load(config(tmp_path)), 9, 600).exit_code == 3
+    for silent in (away, offline):
+        silent.add(2)
+        (mute,) = roll(load(config(tmp_path)), 1, 600).partitions
+        assert "it does not answer now" in mute.led.fitness[2].in_words
+        silent.clear()
+    nothing = roll(load(config(tmp_path)), 9, 600)
+    assert (nothing.partitions, nothing.exit_code) == ((), 0), "no watched partition is on it"
     refused_topic = TopicMetadata("orders", "A", {}, Unauthorized("it may not be described", topic="orders"))
     hidden = roll(load(config(tmp_path)), 1, 600)
     assert (hidden.exit_code, len(hidden.unread)) == (3, 1)
     known = replace(hidden, partitions=(Judged(led(1, 1, 2), Fitness()),))
     assert (known.exit_code, "nobody can tell of orders" in in_words(known)) == (3, True)
     refused_topic = TopicMetadata("orders", "A", {}, UnknownTopic("there is none", topic="orders"))
-    assert roll(load(config(tmp_path)), 1, 600).unread == (), "there is nothing that anybody could lead"
+    assert roll(load(config(tmp_path)), 1, 600).partitions == (), "there is nothing that anybody could lead"
     with pytest.raises(NotHosted, match=r"^BROKER: the cluster has no broker 99; it has these: 1, 2, 9$"):
         roll(load(config(tmp_path)), 99, 600)
+    refused_topic, watched = None, "misnamed"
+    blind = roll(load(config(tmp_path)), 9, 600)
+    assert (blind.exit_code, "nobody can tell of any partition: the job watches none" in in_words(blind)) == (3, True)
