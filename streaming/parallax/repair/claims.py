@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from parallax.findings.cleared import Shown
+from parallax.findings.cleared import Shown, cleared
 from parallax.findings.finding import Finding, has_spread, is_unsettled
 from parallax.findings.grounds import Grounds, grounds_of, in_words, one_of
 from parallax.kinds import KINDS, Extent
@@ -133,15 +133,17 @@ def _claim(finding: Finding, findings: Collection[Finding]) -> Claim:
     places = (finding.offset, finding.transaction_start_offset, finding.marker_offset, finding.record_offset)
     below = 1 if KINDS[finding.kind].extent is Extent.BELOW else 0  # there the accused shows what is right
     wrong = known.shown.showing if finding.broker != NOBODY else frozenset()
+    apart = _apart(known, wrong, findings)
+    right = frozenset(known.sources).intersection(*(cleared(Shown.of(one)) for one in apart))
     atoms = atoms_of(known.shown)
     read = (offset for atom in atoms for offset in atom.read)
     return Claim(
         finding.finding_id,
         wrong,
-        frozenset(known.sources),
+        right,
         tuple(sorted({*(place - below for place in places if place != UNKNOWN), *read})),
         (finding.producer_id, finding.transaction_start_offset),
-        _missing(finding, known.right, known.sources, known.beside),
+        _missing(finding, known.right, right, (*known.beside, *apart)),
         WrongIndex(finding.broker, known.unlisted, finding.record_offset) if _is_rebuilt(known) else None,
         {} if known.right else _by_word(finding, known.shown, wrong),
         atoms,
@@ -169,7 +171,21 @@ def _by_word(finding: Finding, shown: Shown, wrong: frozenset[int]) -> dict[int,
     }
 
 
-def _missing(finding: Finding, right: Sequence[int], sources: Sequence[int], beside: Sequence[Finding]) -> str:
+def _apart(known: Grounds, wrong: frozenset[int], findings: Collection[Finding]) -> list[Finding]:
+    """Other findings of the same accused that forbid a copy: not all that one deletes is wrong by them.
+
+    Where they prove all of that wrong, the copy deletes nothing that may be right.
+    """
+    same = [one for one in findings if one.broker == known.finding.broker and not has_spread(one)]
+    shown = {one.finding_id: Shown.of(one) for one in same}
+    return [
+        one
+        for one in same
+        if not (wrong <= shown[one.finding_id].showing or {*known.sources} <= {*cleared(shown[one.finding_id])})
+    ]
+
+
+def _missing(finding: Finding, right: Sequence[int], sources: Collection[int], beside: Sequence[Finding]) -> str:
     if _is_of_all(finding):
         return f"all replicas share it: no copy can help. {Act.WRITE_AGAIN.begin()}"
     if is_unsettled(finding) or finding.broker == NOBODY:

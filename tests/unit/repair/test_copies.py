@@ -239,6 +239,16 @@ def test_what_another_finding_leaves_open_has_to_be_settled_first() -> None:
     assert second.missing
 
 
+def test_another_finding_of_the_same_broker_forbids_a_copy_over_who_may_be_right_in_it() -> None:
+    both_wrong = of(sides={"no value": [1], "value at offset 17": [2, 3]})
+    unproven = of("f2", {"value at offset 4": [1], "value at offset 3": [2], "value at offset 2": [3]})
+    first, _ = claims([both_wrong, unproven])
+    assert (first.wrong, first.sources) == (frozenset({2, 3}), frozenset()), "broker 2 may be right in f2"
+    assert "may be wrong in f2: settle that first" in first.missing
+    first, _ = claims([of(), unproven])
+    assert (first.wrong, first.sources) == (frozenset({3}), frozenset({1, 2})), "broker 3 is wrong in both"
+
+
 def test_of_a_lost_head_it_is_asked_what_lies_below_where_the_log_begins() -> None:
     starting = {"1": {"log_start_offset": 0}, "2": {"log_start_offset": 0}, "3": {"log_start_offset": 17}}
     lost = of(kind=FindingKind.LOG_HEAD_MISSING, offset=17, sides={"log start 17": [3]}, replicas=starting)

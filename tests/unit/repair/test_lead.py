@@ -136,6 +136,33 @@ def test_what_a_finding_explains_waits_for_no_verdict_until_that_finding_is_over
     assert known(settings, [PLACE]).pending == {PLACE: 2}
 
 
+INCIDENT = finding("f" * 32, kind=FindingKind.DELETED_RECORD_RESURRECTED, suspect_id="", offset=3)
+
+
+@pytest.mark.parametrize("status", [FindingStatus.CONFIRMED, FindingStatus.RESOLVED])
+@pytest.mark.parametrize(
+    ("rule", "kind", "of", "after_s", "waits"),
+    [
+        ("I3", FindingKind.DELETED_RECORD_RESURRECTED, 2, -5, False),
+        ("I3", FindingKind.VISIBILITY_MISMATCH, -1, -5, False),
+        ("I3", FindingKind.DELETED_RECORD_RESURRECTED, 2, 5, True),
+        ("I3", FindingKind.DELETED_RECORD_RESURRECTED, 1, -5, True),
+        ("I2", FindingKind.ABORTED_RECORD_COMMITTED, 2, -5, True),
+        ("I1", FindingKind.CONTENT_MISMATCH, 2, -5, True),
+        ("I3", "of a later version", 2, -5, True),
+    ],
+)
+def test_a_suspect_waits_for_its_verdict_unless_an_incident_may_count_it(
+    settings: Settings, status: FindingStatus, rule: str, kind: str, of: int, after_s: int, *, waits: bool
+) -> None:
+    storage = settings.storage.path
+    FindingsTable(storage).append([INCIDENT, replace(INCIDENT, status=status)])
+    row = {"suspect_id": "s", "rule": rule, "kind": str(kind), "topic": "orders", "partition": 0, "broker": of}
+    row |= {"raised_at": INCIDENT.decided_at + timedelta(seconds=after_s)}
+    write_deltalake(f"{storage}/suspects", pa.Table.from_pylist([row]))
+    assert known(settings, [PLACE]).pending == ({PLACE: 1} if waits else {})
+
+
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     (tmp_path / "data").mkdir()
