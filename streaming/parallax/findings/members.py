@@ -47,11 +47,11 @@ class Group(NamedTuple):
         return self.rule is Rule.OUTCOME
 
     def accuses_as(self, other: Group) -> bool:
-        """Whether a probe may find that what another group suspects accuses as this one does: the same, or nobody."""
+        """Whether two groups accuse the same replica, or one of them accuses nobody."""
         return self.broker == other.broker or NOBODY in (self.broker, other.broker)
 
     def may_include(self, other: Group) -> bool:
-        """Whether an incident of this group may count what another group suspects, as a probe may judge it."""
+        """Whether an incident of this group may count suspects of the other group, by what probes find of them."""
         is_alike = self.place == other.place and self.is_of_transactions == other.is_of_transactions
         return is_alike and self.accuses_as(other)
 

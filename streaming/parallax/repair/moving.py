@@ -265,7 +265,7 @@ def unsure_of(step: MoveStep, look: Look) -> str:
         step: the step.
         look: a look at its partition.
     """
-    if not step.dropped or step.is_said:
+    if not step.move.gone or step.is_said:
         return ""
     return unsure(look, step.source, step.mended, step.known_to)
 
@@ -280,7 +280,8 @@ def unproven(step: MoveStep, look: Look) -> str:
     wrong = set(step.dropped)
     if not wrong and not step.move.elects:
         # Assignments that give back or reorder are made whatever is proven by then, if their source is still right.
-        return _otherwise(step, look, ())
+        is_wrong = step.move.gone and any(step.source in one.wrong for one in look.claims)
+        return f"a finding proves that broker {step.source} is wrong" if is_wrong else _otherwise(step, look, ())
     known = together(look.claims, step.source if step.is_said else None)
     if known is None or not wrong <= known.wrong:
         named = in_words(wrong or step.wrong)

@@ -465,6 +465,38 @@ def test_what_deletes_is_cancelled_and_never_assigned_back_since_it_may_be_compl
         assert isinstance(next_of(mine, complete, Asked(Cancel(step.number), NOW), plan=plan), Put | Wait)
 
 
+def test_no_stand_in_is_deleted_once_something_new_is_found_of_what_it_is_replaced_by() -> None:
+    start, plan = of_two()
+    copy = plan.steps[1]
+    assert isinstance(copy, MoveStep)
+    new: dict[str, Any] = {"claims": (*start.claims, claim("f2", {1}, {3})), "findings": frozenset({"f1", "f2"})}
+    moving: dict[str, Any] = {"layout": {"moving": {PLACE: (1, 2)}}, "isr": frozenset({1, 3})}
+    mine = up_to(copy, intended(copy), event(EventKind.ANSWERED, copy.number), plan=plan)
+    assert isinstance(next_of(mine, at((1, 2, 3), **moving), plan=plan), Wait)
+    assert next_of(mine, at((1, 2, 3), **moving, **new), plan=plan) == Cancel(copy.number)
+    kind, reason = put(next_of(mine, at((1, 3), **new), plan=plan))
+    assert (kind, reason) == (EventKind.STOPPED, "a finding proves that broker 1 is wrong")
+    undone = up_to(copy, intended(copy), event(EventKind.UNDOING), plan=plan)
+    assert isinstance(next_of(undone, at((1, 2, 3), **moving), plan=plan), Wait)
+    assert next_of(undone, at((1, 2, 3), **moving, **new), plan=plan) == Cancel(0)
+    kind, reason = put(next_of(undone, at((1, 3), **new), plan=plan))
+    assert (kind, "may be right: there is a finding that the plan does not know: f2. It stays" in reason) == (
+        EventKind.CLOSED,
+        True,
+    )
+
+
+def test_no_stand_in_is_deleted_while_the_job_does_not_know_what_it_is_replaced_by() -> None:
+    _, plan = of_two()
+    copy = plan.steps[1]
+    assert isinstance(copy, MoveStep)
+    mine = up_to(copy, intended(copy), plan=plan)
+    assert asks_tables(mine, plan)
+    doubts = Doubts(("1 suspect is being checked",))
+    assert next_of(mine, at((1, 3), doubts=doubts), plan=plan) == Wait("1 suspect is being checked")
+    assert next_of(mine, at((1, 3)), plan=plan) == Assign(copy.number, (1, 2))
+
+
 def test_undo_leaves_alone_what_somebody_else_has_assigned() -> None:
     kind, reason = put(next_of(undoing(), at((1, 4))))
     assert (kind, "nothing is put back" in reason) == (EventKind.STOPPED, True)
