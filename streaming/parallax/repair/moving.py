@@ -176,7 +176,10 @@ def lacking(step: MoveStep, intended: Mapping[str, Any], look: Look, layout: Lay
 
 
 def _unlike_source(step: MoveStep, broker: int, intended: Mapping[str, Any], look: Look) -> str:
-    """That a new copy ends below what its source had, or shows something that the source does not show."""
+    """That a new copy ends below what its source had, lacks a value, or shows something that the source does not show.
+
+    What gives a key no value may be missing: a cleaner takes tombstones, end markers and aborted records when it likes.
+    """
     marks = look.replicas[broker].marks
     if marks is None or broker not in look.shown or step.source not in look.shown:
         return f"what broker {broker} shows could not be read"
@@ -188,6 +191,9 @@ def _unlike_source(step: MoveStep, broker: int, intended: Mapping[str, Any], loo
         now, was = look.shown[step.source].get(offset), intended["shown"].get(str(offset))
         if row.kept not in (was, None if now is None else now.kept):
             return f"broker {broker} shows another record at offset {offset} than broker {step.source}"
+    for offset, row in look.shown[step.source].items():
+        if row.is_visible and row.has_value and offset not in look.shown[broker]:
+            return f"broker {broker} lacks the record at offset {offset} that broker {step.source} shows"
     return ""
 
 

@@ -18,7 +18,7 @@ from parallax.repair.plan import Plan, make
 from parallax.repair.record import SLOW, Event, EventKind, Phase, Record, Repair
 from parallax.repair.seen import Look, Row
 from parallax.repair.steps import MoveStep
-from tests.unit.repair.looks import NOW, PLACE, record, replica
+from tests.unit.repair.looks import NOW, PLACE, end, record, replica
 from tests.unit.repair.moves import KNOWN, OTHER, PLAN, at, still
 from tests.unit.repair.seeing import LAYOUT, WRONG, claim, seen
 
@@ -146,6 +146,7 @@ SAME = [17, "record", f"{17:032x}", f"{17:016x}", "NONE"]
     [
         (at((1, 3, 2), isr=frozenset({1, 2})), "broker 3 is not in sync yet"),
         (at((1, 3, 2), shown={3: OTHER}), "broker 3 shows another record at offset 17 than broker 1"),
+        (at((1, 3, 2), shown={1: OTHER}), "broker 3 lacks the record at offset 17 that broker 1 shows"),
         (
             at((1, 3, 2), replicas={1: replica(), 2: replica(), 3: replica(log_end=7, stable=7)}),
             "broker 3 shows offsets up to 7 only",
@@ -159,7 +160,7 @@ SAME = [17, "record", f"{17:032x}", f"{17:016x}", "NONE"]
             "broker 3 does not say what it holds (away)",
         ),
     ],
-    ids=["not in sync", "shows it still", "too short", "held back", "silent"],
+    ids=["not in sync", "shows it still", "lacks it", "too short", "held back", "silent"],
 )
 def test_a_new_copy_that_does_not_show_it_is_waited_for_and_then_stops_it(look: Look, why: str) -> None:
     mine = up_to(COPY, intended(COPY), event(EventKind.ANSWERED, 3))
@@ -170,6 +171,15 @@ def test_a_new_copy_that_does_not_show_it_is_waited_for_and_then_stops_it(look: 
 def test_a_record_that_its_source_has_cleaned_since_is_no_difference() -> None:
     mine = up_to(COPY, intended(COPY, **{"17": SAME}), event(EventKind.ANSWERED, 3))
     assert put(next_of(mine, at((1, 3, 2), shown={3: OTHER})))[0] is EventKind.PROVEN
+
+
+@pytest.mark.parametrize(
+    "row", [replace(OTHER[17], has_value=False), replace(OTHER[17], outcome=Outcome.ABORTED), end(17)]
+)
+def test_a_new_copy_may_lack_what_a_cleaner_takes_from_it_without_a_loss(row: Row) -> None:
+    mine = up_to(COPY, intended(COPY), event(EventKind.ANSWERED, 3))
+    look = at((1, 3, 2), claims=(), shown={1: {17: row}})
+    assert put(next_of(mine, look))[0] is EventKind.PROVEN
 
 
 @pytest.mark.parametrize(
