@@ -308,7 +308,13 @@ def judged_otherwise(step: MoveStep, look: Look) -> str:
     if known is None:
         return ""
     some = {step.source, *(step.dropped or step.wrong)}
-    was, now = ({one.finding: one.among(some) for one in proof} for proof in (step.proof, known.proof(step.source)))
+    was, now = (
+        {
+            one.finding: frozenset().union(*(part.among(some) for part in proof if part.finding == one.finding))
+            for one in proof
+        }
+        for proof in (step.proof, known.proof(step.source))
+    )
     other = sorted(name for name in was.keys() & now.keys() if was[name] != now[name])
     return f"finding {other[0]} goes by something else than when the plan was made" if other else ""
 

@@ -284,7 +284,7 @@ def test_a_plan_is_made_with_a_source_that_still_shows_what_made_it_right() -> N
     assert "broker 1 shows a record at offset 17, and showed no record when the finding was judged" in missing
     one = make(replace(KNOWN, shown={1: OTHER, 2: {}, 3: OTHER}), {})
     assert [step.source for step in one.steps if isinstance(step, MoveStep)] == [2] * 4, "another one is copied"
-    (missing,) = make(replace(KNOWN, claims=(replace(WRONG, atoms=()),)), {}).missing
+    (missing,) = make(replace(KNOWN, claims=(replace(WRONG, shown=()),)), {}).missing
     assert "nothing on record says by what broker 3 and broker 1 differed" in missing
 
 
