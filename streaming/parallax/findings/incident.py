@@ -18,6 +18,7 @@ import numpy as np
 from parallax.findings.about import VARIANT
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, Recorded
+from parallax.findings.cleared import Shown
 from parallax.findings.decide import Decision, Resolution
 from parallax.findings.finding import (
     Finding,
@@ -333,6 +334,25 @@ def sampled(event: Finding) -> list[Claim]:
             )
         )
     return found
+
+
+def shown_of(finding: Finding) -> list[Shown]:
+    """Return what replicas showed of a finding; of an incident, of each member of which its event holds that."""
+    if not finding.is_incident:
+        return [Shown.of(finding)]
+    return [
+        Shown.of(
+            replace(
+                finding,
+                suspect_id=finding.finding_id,
+                offset=int(proof["offset"]),
+                producer_id=int(proof.get("producer_id", UNKNOWN)),
+                transaction_start_offset=int(proof.get("transaction_start_offset", UNKNOWN)),
+                evidence=json.dumps(proof),
+            )
+        )
+        for proof in evidence_of(finding).get("proofs", [])
+    ]
 
 
 def part_of_incident(finding: Finding, incident_id: str, at: datetime) -> Finding:

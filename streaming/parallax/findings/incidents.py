@@ -113,8 +113,7 @@ def _may_count(proven: Proven, suspected: Group) -> bool:
         return suspected == group
     if group.is_of_transactions or suspected.is_of_transactions:
         return _are_of_one(group, suspected)
-    is_turned = group.broker in (suspected.broker, NOBODY) or suspected.broker == NOBODY
-    return is_turned and proven.has_unnamed
+    return group.accuses_as(suspected) and proven.has_unnamed
 
 
 class Incidents:
@@ -440,7 +439,7 @@ class Incidents:
         """Return the groups that may count a group's suspects: a transaction may be found to be of another kind."""
         known = dict.fromkeys((*self._proven, *self._forgotten))
         alike = [one for one in known if one.place == group.place and _are_of_one(one, group)]
-        return [group, *(one for one in alike if NOBODY in (one.broker, group.broker) or one.broker == group.broker)]
+        return [group, *(one for one in alike if one.accuses_as(group))]
 
     def _restored_ms(self, group: Group) -> int:
         """Return when the event was decided from which an incident was restored; else -1.

@@ -46,6 +46,15 @@ class Group(NamedTuple):
         """Whether the members are about transactions; else each is about a record or its key."""
         return self.rule is Rule.OUTCOME
 
+    def accuses_as(self, other: Group) -> bool:
+        """Whether two groups accuse the same replica, or one of them accuses nobody."""
+        return self.broker == other.broker or NOBODY in (self.broker, other.broker)
+
+    def may_include(self, other: Group) -> bool:
+        """Whether an incident of this group may count suspects of the other group, by what probes find of them."""
+        is_alike = self.place == other.place and self.is_of_transactions == other.is_of_transactions
+        return is_alike and self.accuses_as(other)
+
 
 class State(IntEnum):
     """What probes have found about one member of a group, e.g. that it is undecided, proven or over."""

@@ -73,7 +73,7 @@ def repaired_by(storage: str) -> Callable[[Finding], str]:
     - If the finding accuses no broker: wrong replicas were copied again from the one that a person calls right, and
       that was proven after the finding's last event.
 
-    If replicas differed again after a copy, that copy does not count.
+    A copy counts only for the findings that its plan was made to end, and not if replicas differed again after it.
 
     Args:
         storage: ``storage.path``.
@@ -96,8 +96,8 @@ def repaired_by(storage: str) -> Callable[[Finding], str]:
 def _about(storage: str, finding: Finding) -> Iterator[tuple[Repair, Mapping[str, Any]]]:
     """The repairs with a step that mends a finding, and that step.
 
-    It writes an end marker for the finding's transaction. Or it copies a replica of which the finding says, or leaves
-    open, that it is wrong.
+    It writes an end marker for the finding's transaction. Or it copies a replica, and its plan was made to end the
+    finding by that.
     """
     for repair in read_record(storage).repairs.values():
         for step in repair.plan.get("steps", ()) if repair.place == finding.place else ():
@@ -122,7 +122,8 @@ def _ends_for(_: Repair, step: Mapping[str, Any], finding: Finding) -> bool:
 def _copies_for(repair: Repair, step: Mapping[str, Any], finding: Finding) -> bool:
     copied = set(step["move"]["copied"]) & set(step["wrong"]) if step["move"]["purpose"] == Purpose.COPY else set()
     is_later = repair.began_ms >= finding.first_suspected_at.timestamp() * 1000
-    return is_later and bool(copied) and finding.broker in {NOBODY, *copied}
+    is_to_mend = finding.finding_id in step.get("mended", ())  # the oldest plans do not name them
+    return is_to_mend and is_later and bool(copied) and finding.broker in {NOBODY, *copied}
 
 
 def _has_mended(repair: Repair, step: Mapping[str, Any], finding: Finding) -> bool:

@@ -79,6 +79,8 @@ class Atom:
 class Proof:
     """What one finding's wrong replicas and the source of a repair showed when the finding was judged.
 
+    An incident has one for each member of which that is on record.
+
     Attributes:
         finding: the finding's id.
         wrong: the brokers that the finding, or a person, calls wrong.

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from parallax.findings.cleared import Shown
+from parallax.findings.cleared import Shown, cleared
 from parallax.findings.finding import Finding, has_spread, is_unsettled
 from parallax.findings.grounds import Grounds, grounds_of, in_words, one_of
+from parallax.findings.incident import shown_of, tally_of
 from parallax.kinds import KINDS, Extent
 from parallax.model import NOBODY, UNKNOWN
 from parallax.remedies import Act
@@ -50,7 +51,8 @@ class Claim:
             broker's disk; None otherwise.
         by_word: empty if some replica is proven right. Else, for each broker that a person may call right: the brokers
             that are wrong in that case.
-        atoms: what each replica showed when the finding was judged, as far as that is known.
+        shown: what each replica showed when the finding was judged, as far as that is known; of an incident, of each
+            member of which that is on record.
     """
 
     finding: str
@@ -61,7 +63,7 @@ class Claim:
     missing: str = ""
     index: WrongIndex | None = None
     by_word: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    atoms: tuple[Atom, ...] = ()
+    shown: tuple[tuple[Atom, ...], ...] = ()
 
     def wrong_if(self, right: int | None) -> frozenset[int]:
         """Ids of the brokers whose replicas are wrong if a person calls the replica of one broker right.
@@ -73,16 +75,16 @@ class Claim:
         """
         return self.wrong if right is None else self.by_word.get(right, self.wrong)
 
-    def proof(self, source: int, right: int | None) -> Proof:
-        """What the wrong replicas and the source showed when the finding was judged.
+    def proofs(self, source: int, right: int | None) -> tuple[Proof, ...]:
+        """What the wrong replicas and the source showed when the finding was judged, for each part of ``shown``.
 
         Args:
             source: the broker whose replica is to be copied, or is to lead.
             right: the broker whose replica a person calls right; None if nobody does.
         """
         wrong = self.wrong_if(right)
-        kept = tuple(atom for atom in self.atoms if atom.broker in wrong | {source})
-        return Proof(self.finding, tuple(sorted(wrong)), kept)
+        kept = [tuple(atom for atom in part if atom.broker in wrong | {source}) for part in self.shown or ((),)]
+        return tuple(Proof(self.finding, tuple(sorted(wrong)), atoms) for atoms in kept)
 
     def is_ended_by(self, ended: Mapping[tuple[int, int], frozenset[int]]) -> bool:
         """Whether end markers mend the finding: each wrong replica holds its transaction open until then.
@@ -132,18 +134,21 @@ def _claim(finding: Finding, findings: Collection[Finding]) -> Claim:
     known = grounds_of(finding, findings, ANYWHERE)
     places = (finding.offset, finding.transaction_start_offset, finding.marker_offset, finding.record_offset)
     below = 1 if KINDS[finding.kind].extent is Extent.BELOW else 0  # there the accused shows what is right
-    wrong = known.shown.showing if finding.broker != NOBODY else frozenset()
-    atoms = atoms_of(known.shown)
-    read = (offset for atom in atoms for offset in atom.read)
+    shown = shown_of(finding)
+    wrong = known.shown.showing.union(*(one.showing for one in shown)) if finding.broker != NOBODY else frozenset()
+    apart = _apart(known, wrong, findings)
+    right = frozenset(known.sources).intersection(*(cleared(Shown.of(one)) for one in apart))
+    atoms = tuple(atoms_of(one) for one in shown)
+    read = (offset for part in atoms for atom in part for offset in atom.read)
     return Claim(
         finding.finding_id,
         wrong,
-        frozenset(known.sources),
+        right,
         tuple(sorted({*(place - below for place in places if place != UNKNOWN), *read})),
         (finding.producer_id, finding.transaction_start_offset),
-        _missing(finding, known.right, known.sources, known.beside),
+        _missing(finding, known.right, right, (*known.beside, *apart)),
         WrongIndex(finding.broker, known.unlisted, finding.record_offset) if _is_rebuilt(known) else None,
-        {} if known.right else _by_word(finding, known.shown, wrong),
+        {} if known.right else _by_word(finding, shown, wrong),
         atoms,
     )
 
@@ -157,11 +162,17 @@ def _is_rebuilt(known: Grounds) -> bool:
     return known.is_of_the_index and not has_spread(known.finding) and not is_unsettled(known.finding)
 
 
-def _by_word(finding: Finding, shown: Shown, wrong: frozenset[int]) -> dict[int, frozenset[int]]:
-    """By replica that a person may say is right, who is wrong then."""
-    if _is_of_all(finding) or is_unsettled(finding):
+def _by_word(finding: Finding, shown: Sequence[Shown], wrong: frozenset[int]) -> dict[int, frozenset[int]]:
+    """By replica that a person may say is right, who is wrong then: by all of an incident's members that are known."""
+    if _is_of_all(finding) or is_unsettled(finding) or not shown:
         return {}
-    if finding.broker != NOBODY:
+    able = [_by_word_of_one(one, wrong) for one in shown]
+    others = frozenset(able[0]).intersection(*able) - wrong - set(tally_of(finding).beside)
+    return {right: frozenset().union(*(one[right] for one in able)) for right in sorted(others)}
+
+
+def _by_word_of_one(shown: Shown, wrong: frozenset[int]) -> dict[int, frozenset[int]]:
+    if shown.finding.broker != NOBODY:
         return dict.fromkeys(shown.answered - shown.alike - shown.was_accused, wrong)
     sides = [side & shown.answered for side in shown.sides.values()]
     return {
@@ -169,7 +180,21 @@ def _by_word(finding: Finding, shown: Shown, wrong: frozenset[int]) -> dict[int,
     }
 
 
-def _missing(finding: Finding, right: Sequence[int], sources: Sequence[int], beside: Sequence[Finding]) -> str:
+def _apart(known: Grounds, wrong: frozenset[int], findings: Collection[Finding]) -> list[Finding]:
+    """Other findings of the same accused that forbid a copy: not all that one deletes is wrong by them.
+
+    Where they prove all of that wrong, the copy deletes nothing that may be right.
+    """
+    same = [one for one in findings if one.broker == known.finding.broker and not has_spread(one)]
+    shown = {one.finding_id: Shown.of(one) for one in same}
+    return [
+        one
+        for one in same
+        if not (wrong <= shown[one.finding_id].showing or {*known.sources} <= {*cleared(shown[one.finding_id])})
+    ]
+
+
+def _missing(finding: Finding, right: Sequence[int], sources: Collection[int], beside: Sequence[Finding]) -> str:
     if _is_of_all(finding):
         return f"all replicas share it: no copy can help. {Act.WRITE_AGAIN.begin()}"
     if is_unsettled(finding) or finding.broker == NOBODY:
@@ -211,7 +236,7 @@ class Together:
         Args:
             source: the broker whose replica is to be copied, or is to lead.
         """
-        return tuple(one.proof(source, self.right) for one in self.claims)
+        return tuple(proof for one in self.claims for proof in one.proofs(source, self.right))
 
 
 def together(some: Iterable[Claim], right: int | None = None) -> Together | None:

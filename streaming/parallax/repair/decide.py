@@ -12,7 +12,7 @@ from typing import Any
 from parallax.model import UNKNOWN, RowKind
 from parallax.repair import ending, moving
 from parallax.repair.actions import TAKES_MS, Action, Asked, Maker, Wait
-from parallax.repair.plan import Plan, ended_by
+from parallax.repair.plan import Plan, ended_by, new_to
 from parallax.repair.record import EventKind, Phase, Repair
 from parallax.repair.seen import END_MARKERS, Look, Row
 from parallax.repair.steps import EndStep, MoveStep, Step
@@ -62,10 +62,10 @@ def asks_tables(repair: Repair, plan: Plan) -> bool:
         plan: the repair's plan.
     """
     if repair.phase is Phase.UNDOING:  # a broker that only helped out deletes its copy
-        return any(isinstance(step, MoveStep) and step.dropped and step.move.copied for step in plan.steps)
+        return any(isinstance(step, MoveStep) and step.move.gone and step.move.copied for step in plan.steps)
     step = _next(repair, plan)
     is_asked = step is not None and repair.answered.get(step.number, UNKNOWN) > repair.resumed_ms
-    return isinstance(step, MoveStep) and bool(step.dropped) and not is_asked
+    return isinstance(step, MoveStep) and bool(step.move.gone) and not is_asked
 
 
 def _next(repair: Repair, plan: Plan) -> Step | None:
@@ -107,10 +107,9 @@ def _after(
 ) -> Action | None:
     if not isinstance(step, MoveStep):
         return ending.after(made.repair, step, intended, look, made)
-    new = _new(plan, look) if step.dropped else ""
-    against = moving.unproven(step, look) or new or moving.interfered(step, intended, look)
-    if step.move.gone and against:  # nobody looks at a deletion that goes on while the repair is stopped
-        called_off = moving.called_off(step, look, asked, made, against)
+    if step.move.gone:  # nobody looks at a deletion that goes on while the repair is stopped
+        against = moving.unproven(step, look) or new_to(plan, look) or moving.interfered(step, intended, look)
+        called_off = moving.called_off(step, look, asked, made, against) if against else None
         if called_off is not None:
             return called_off
     return moving.after(made.repair, step, intended, look, made)
@@ -153,13 +152,7 @@ def _unlike(plan: Plan, step: Step, look: Look, intended: Mapping[str, Any] | No
     else:
         before = ended_by(one for one in plan.steps if one.number < step.number)
         why = ending.unlike(step, look, (plan.leader, plan.leader_epoch), plan.replicas, before.keys())
-    return why or _new(plan, look)
-
-
-def _new(plan: Plan, look: Look) -> str:
-    """That there are findings which a plan does not know; empty if there are none."""
-    new = sorted(look.findings - set(plan.findings))
-    return f"there is a finding that the plan does not know: {', '.join(new)}" if new else ""
+    return why or new_to(plan, look)
 
 
 def kept(plan: Plan, look: Look) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from parallax.compare.observations import READ_UNCOMMITTED
 from parallax.compare.suspect import Coverage
 from parallax.counts import agreed, counted
 from parallax.findings.finding import Finding
@@ -97,19 +98,16 @@ _TOO_LONG = ("is open for too long", "are open for too long")
 """What a phrase says of one transaction, and of several, that a coordinator may still end."""
 
 
-def _read_to(coverage: Coverage, *, is_stopped: bool) -> int:
-    """Below which offset every replica was read; -1 if all were read as far as any.
+def _compared_to(coverage: Coverage, *, is_stopped: bool) -> int:
+    """Below which offset all is compared, and nothing waits for a verdict that comes by itself.
 
     Args:
         coverage: the partition's coverage.
-        is_stopped: whether something else says already that read_committed stands still.
+        is_stopped: whether something else says already that read_committed stands still, so that records wait for it.
     """
-    views = (
-        [one.read_uncommitted for one in coverage.brokers],
-        [] if is_stopped else [one.read_committed for one in coverage.brokers],
-    )
-    left = coverage.unknown_for(UnknownReason.NOT_READ_YET)
-    return min((min(at) for at, count in zip(views, left, strict=True) if at and count), default=UNKNOWN)
+    if is_stopped:
+        return max(0, coverage.compared_up_to[READ_UNCOMMITTED])
+    return max(0, min(*coverage.compared_up_to, *(at for at in coverage.waits_from if at != UNKNOWN)))
 
 
 def by_clock(place: TopicPartition, absences: Absences, now: float, audit: str = "") -> dict[int, list[str]]:
@@ -143,13 +141,14 @@ class Doubts:
         whole: phrases that count for every replica.
         single: by broker, phrases that count for its replica only (`by_clock`); other brokers are missing.
         frozen: ids of the findings that say that a replica is frozen. In read_committed nothing beyond is compared.
-        read_to: below this offset every replica was read; -1 if all were read as far as any.
+        compared_to: below this offset all is compared, and nothing waits for a verdict that comes by itself; -1 if
+            nothing was compared yet, which ``whole`` says.
     """
 
     whole: tuple[str, ...] = ()
     single: Mapping[int, Collection[str]] = field(default_factory=dict)
     frozen: frozenset[str] = frozenset()
-    read_to: int = UNKNOWN
+    compared_to: int = UNKNOWN
 
     @classmethod
     def made(
@@ -174,8 +173,8 @@ class Doubts:
         waiting = [_waiting_in_words(pending)] if pending else []
         stopped = [hanging_in_words(hanging)] if hanging else []
         frozen = frozenset(one.finding_id for one in findings if is_frozen(one))
-        read_to = UNKNOWN if coverage is None else _read_to(coverage, is_stopped=bool(frozen or hanging))
-        return cls((*more, *uncompared(coverage), *waiting, *stopped), single, frozen, read_to)
+        compared_to = UNKNOWN if coverage is None else _compared_to(coverage, is_stopped=bool(frozen or hanging))
+        return cls((*more, *uncompared(coverage), *waiting, *stopped), single, frozen, compared_to)
 
     def of(self, broker: int, mended: Collection[str] = ()) -> list[str]:
         """The phrases that count for the replica of one broker; empty if nothing speaks against it.
@@ -188,13 +187,13 @@ class Doubts:
         return [*self.single.get(broker, ()), *self.whole, *frozen]
 
     def unread(self, below: int) -> str:
-        """That not every replica was read up to an offset yet, a phrase; empty if all were.
+        """That not all is read and compared up to an offset yet, a phrase; empty if it is.
 
         Args:
             below: the offset; -1 if none has to be reached.
         """
-        is_short = UNKNOWN < self.read_to < below
-        return f"offsets from {self.read_to} on are not read from every replica yet" if is_short else ""
+        is_short = UNKNOWN < self.compared_to < below
+        return f"offsets from {self.compared_to} on are not compared yet" if is_short else ""
 
     def fitness(self, brokers: Iterable[int], findings: Collection[Finding]) -> dict[int, Fitness]:
         """For each broker, whether its replica may lead (`parallax.findings.leading.may_lead`).

@@ -176,7 +176,10 @@ def lacking(step: MoveStep, intended: Mapping[str, Any], look: Look, layout: Lay
 
 
 def _unlike_source(step: MoveStep, broker: int, intended: Mapping[str, Any], look: Look) -> str:
-    """That a new copy ends below what its source had, or shows something that the source does not show."""
+    """That a new copy ends below what its source had, lacks a value, or shows something that the source does not show.
+
+    What gives a key no value may be missing: a cleaner takes tombstones, end markers and aborted records when it likes.
+    """
     marks = look.replicas[broker].marks
     if marks is None or broker not in look.shown or step.source not in look.shown:
         return f"what broker {broker} shows could not be read"
@@ -188,6 +191,9 @@ def _unlike_source(step: MoveStep, broker: int, intended: Mapping[str, Any], loo
         now, was = look.shown[step.source].get(offset), intended["shown"].get(str(offset))
         if row.kept not in (was, None if now is None else now.kept):
             return f"broker {broker} shows another record at offset {offset} than broker {step.source}"
+    for offset, row in look.shown[step.source].items():
+        if row.is_visible and row.has_value and offset not in look.shown[broker]:
+            return f"broker {broker} lacks the record at offset {offset} that broker {step.source} shows"
     return ""
 
 
@@ -265,7 +271,7 @@ def unsure_of(step: MoveStep, look: Look) -> str:
         step: the step.
         look: a look at its partition.
     """
-    if not step.dropped or step.is_said:
+    if not step.move.gone or step.is_said:
         return ""
     return unsure(look, step.source, step.mended, step.known_to)
 
@@ -280,7 +286,8 @@ def unproven(step: MoveStep, look: Look) -> str:
     wrong = set(step.dropped)
     if not wrong and not step.move.elects:
         # Assignments that give back or reorder are made whatever is proven by then, if their source is still right.
-        return _otherwise(step, look, ())
+        is_wrong = step.move.gone and any(step.source in one.wrong for one in look.claims)
+        return f"a finding proves that broker {step.source} is wrong" if is_wrong else _otherwise(step, look, ())
     known = together(look.claims, step.source if step.is_said else None)
     if known is None or not wrong <= known.wrong:
         named = in_words(wrong or step.wrong)
@@ -301,7 +308,13 @@ def judged_otherwise(step: MoveStep, look: Look) -> str:
     if known is None:
         return ""
     some = {step.source, *(step.dropped or step.wrong)}
-    was, now = ({one.finding: one.among(some) for one in proof} for proof in (step.proof, known.proof(step.source)))
+    was, now = (
+        {
+            one.finding: frozenset().union(*(part.among(some) for part in proof if part.finding == one.finding))
+            for one in proof
+        }
+        for proof in (step.proof, known.proof(step.source))
+    )
     other = sorted(name for name in was.keys() & now.keys() if was[name] != now[name])
     return f"finding {other[0]} goes by something else than when the plan was made" if other else ""
 

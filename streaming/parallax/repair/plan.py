@@ -184,6 +184,17 @@ def ended_by(steps: Iterable[Step]) -> dict[tuple[int, int], frozenset[int]]:
     }
 
 
+def new_to(made: Plan, look: Look) -> str:
+    """That there are findings which a plan does not know, a phrase; empty if there are none.
+
+    Args:
+        made: the plan.
+        look: a look at its partition.
+    """
+    new = sorted(look.findings - set(made.findings))
+    return f"there is a finding that the plan does not know: {', '.join(new)}" if new else ""
+
+
 def _ends(look: Look, said: Mapping[int, str], shell: Shell) -> tuple[list[Step], list[tuple[str, set[int]]]]:
     """The end markers that can be written; and why others cannot, with the brokers that hold the transaction open."""
     over = sorted((one for one in look.transactions if not one.goes_on), key=lambda one: one.start_offset)
@@ -299,4 +310,4 @@ def _by_hand(look: Look, one: Transaction, end: End, shell: Shell) -> str:
     return "None: kafka-transactions.sh writes no COMMIT marker."
 
 
-__all__ = ["FORMAT", "Plan", "ended_by", "make", "proofs", "wants_copies"]
+__all__ = ["FORMAT", "Plan", "ended_by", "make", "new_to", "proofs", "wants_copies"]

@@ -247,7 +247,8 @@ def contradicted(look: Look, proof: Iterable[Proof], source: int, wrong: Collect
     """What replicas show otherwise now than when findings were judged, a phrase; empty if they show the same.
 
     A wrong replica must still show what made it wrong, and the source what made it right. If they do not, one of them
-    was copied since, or a cleaner has removed what proves it. Findings that are over do not count.
+    was copied since, or a cleaner has removed what proves it. Findings that are over do not count. Of an incident it is
+    enough if one member is shown as it was, since a newer value may end another one at any time.
 
     Args:
         look: a look at the partition, with what replicas show at the findings' offsets.
@@ -256,10 +257,14 @@ def contradicted(look: Look, proof: Iterable[Proof], source: int, wrong: Collect
         wrong: the brokers whose replicas must still be wrong. Of others it does not matter: they may be mended already.
     """
     open_still = {claim.finding for claim in look.claims}
+    parts: dict[tuple[str, int], list[Proof]] = {}
     for one in proof:
         for broker in one.wrong if one.finding in open_still else ():
-            if why := _contradicted(look, one, source, broker, is_checked=broker in wrong):
-                return f"{why} (finding {one.finding})"
+            parts.setdefault((one.finding, broker), []).append(one)
+    for (finding, broker), some in parts.items():
+        whys = [_contradicted(look, one, source, broker, is_checked=broker in wrong) for one in some]
+        if all(whys):
+            return f"{whys[0]} (finding {finding})"
     return ""
 
 

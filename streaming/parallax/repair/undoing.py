@@ -7,15 +7,13 @@ back to the brokers that held it when the plan was made.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from parallax.counts import agreed
 from parallax.findings.grounds import in_words
-from parallax.repair.actions import TAKES_MS, Action, Asked, Assign, Maker, Wait
+from parallax.repair.actions import TAKES_MS, Action, Asked, Assign, Maker, Put, Wait
 from parallax.repair.fit import loses, unsure
 from parallax.repair.layout import Layout
 from parallax.repair.moving import TELL_MS, cancelling, is_known, waiting
-from parallax.repair.plan import FORMAT, Plan
+from parallax.repair.plan import FORMAT, Plan, new_to
 from parallax.repair.record import EventKind, Repair
 from parallax.repair.seen import Look, contradicted
 from parallax.repair.steps import MoveStep
@@ -51,11 +49,9 @@ def undone(plan: Plan, look: Look, asked: Asked | None, made: Maker) -> Action:
     if look.place in layout.moving and set(goal) - set(target):  # who is put back depends on whether it is complete
         return cancelling(0, look, asked, made, "it is undone")
     if target != goal:
-        return _put_back(plan, steps, look, asked, made)
+        return _put_back(plan, steps[0], look, asked, made)
     if look.place in layout.moving:
-        if waited_ms < TELL_MS:
-            return Wait("it is being copied")
-        return made.event(EventKind.WORKING, reason="the partition is being assigned as it was")
+        return _going_back(plan, steps[0], look, asked, made)
     if out := set(goal) - look.isr:
         return Wait(f"{in_words(out)} {'is' if len(out) == 1 else 'are'} not in sync yet")
     if waited_ms < TAKES_MS and any(step.number in made.repair.unanswered for step in steps):
@@ -123,12 +119,12 @@ def stays(repair: Repair) -> str:
     return f"the end markers of {named}, where they were written, stay in the log" if done else ""
 
 
-def _put_back(plan: Plan, steps: Sequence[MoveStep], look: Look, asked: Asked | None, made: Maker) -> Action:
-    goal = plan.replicas
-    # One that is not in sync yet is only being copied: to give it up loses nothing, and stops the copy.
-    if (losing := (set(look.assigned) - set(goal)) & look.isr) and (found := _lost(losing, steps[0], look, plan, made)):
-        return found
-    change = Assign(0, goal)
+def _put_back(plan: Plan, step: MoveStep, look: Look, asked: Asked | None, made: Maker) -> Action:
+    if losing := _losing(plan, look):
+        found = _against(losing, step, look, plan, made) or _lost(step, look, made)
+        if found is not None:
+            return found
+    change = Assign(0, plan.replicas)
     mine = asked if asked is not None and asked.change == change else None
     if mine is not None and mine.refusal:
         return made.event(EventKind.STOPPED, reason=f"the cluster refused to put it back: {mine.refusal}")
@@ -137,22 +133,45 @@ def _put_back(plan: Plan, steps: Sequence[MoveStep], look: Look, asked: Asked | 
     return change
 
 
-def _lost(losing: set[int], step: MoveStep, look: Look, plan: Plan, made: Maker) -> Action | None:
-    """What is done instead, if the copy of a broker that only helped out may be the last right one."""
+def _going_back(plan: Plan, step: MoveStep, look: Look, asked: Asked | None, made: Maker) -> Action:
+    losing = _losing(plan, look)
+    against = _against(losing, step, look, plan, made) if losing else None
+    if against is not None:  # nobody looks at a deletion that goes on once the repair is stopped or closed
+        return cancelling(0, look, asked, made, against.event.reason)
+    if made.at_ms - made.repair.at_ms < TELL_MS:
+        return Wait("it is being copied")
+    return made.event(EventKind.WORKING, reason="the partition is being assigned as it was")
+
+
+def _losing(plan: Plan, look: Look) -> set[int]:
+    """The brokers that only helped out, and hold a whole copy until the partition is assigned as it was.
+
+    One that is not in sync yet is only being copied: to give it up loses nothing, and stops the copy.
+    """
+    return (set(look.assigned) - set(plan.replicas)) & look.isr
+
+
+def _against(losing: set[int], step: MoveStep, look: Look, plan: Plan, made: Maker) -> Put | None:
+    """What ends it, also while it goes on, if the copy of a broker that only helped out may be the last right one."""
     source = step.source
     held = f"{in_words(losing)} would delete its copy, and may be right"
-    if new := sorted(look.findings - set(plan.findings)):
-        reason = f"{held}: there is a finding that the plan does not know: {', '.join(new)}. It stays; plan again"
-        return made.event(EventKind.CLOSED, reason=reason)
+    if new := new_to(plan, look):
+        return made.event(EventKind.CLOSED, reason=f"{held}: {new}. It stays; plan again")
     if look.leader != source:
         reason = (
             f"{held}: broker {source}, which is, has to lead first, and broker {look.leader} does. Have it elected, "
             "and undo again"
         )
         return made.event(EventKind.STOPPED, reason=reason)
-    if why := loses(look, source) or contradicted(look, step.proof, source, ()):
+    why = contradicted(look, step.proof, source, ())
+    return made.event(EventKind.STOPPED, reason=why) if why else None
+
+
+def _lost(step: MoveStep, look: Look, made: Maker) -> Action | None:
+    """What is done before such a copy is given up, if something may be lost with it."""
+    if why := loses(look, step.source):
         return made.event(EventKind.STOPPED, reason=why)
-    why = "" if step.is_said else unsure(look, source, step.mended, step.known_to)
+    why = "" if step.is_said else unsure(look, step.source, step.mended, step.known_to)
     return waiting(made, 0, why) if why else None
 
 

@@ -14,6 +14,7 @@ from random import Random
 from parallax.findings.leading import may_lead
 from parallax.model import Outcome
 from parallax.repair.actions import Action, Asked, Assign, Cancel, Elect, Put, Wait
+from parallax.repair.claims import Claim
 from parallax.repair.command import document
 from parallax.repair.decide import following, outdated
 from parallax.repair.layout import Layout
@@ -71,6 +72,7 @@ class Cluster:
         worsened: who has been given a wrong copy by somebody else, until it is copied again.
         is_swapped: whether roles were swapped during the reassignment that is under way.
         was_apart: whether the log of the leader began later than another one then.
+        has_forgotten: whether a leader has lost the other value; what lacks it is right as long as nobody knows.
         errors: what the repair should never have brought about.
     """
 
@@ -90,6 +92,7 @@ class Cluster:
     worsened: set[int] = field(default_factory=set)
     is_swapped: bool = False
     was_apart: bool = False
+    has_forgotten: bool = False
     errors: list[str] = field(default_factory=list)
 
     @property
@@ -105,7 +108,7 @@ class Cluster:
     @property
     def has_right(self) -> bool:
         """Whether a right copy is left."""
-        return any(one.is_whole and one.is_right for one in self.copies.values())
+        return any(one.is_whole and (one.is_right or self.has_forgotten > one.is_wrong) for one in self.copies.values())
 
     @property
     def has_other(self) -> bool:
@@ -204,6 +207,13 @@ class Cluster:
         if followers:
             self.chance.choice(followers).start += 10
 
+    def forget(self) -> bool:
+        """The leader loses the other value; whether it held it."""
+        leads = self.copies.get(self.leader, Copy(has_other=False))
+        had, leads.has_other = leads.has_other, False
+        self.has_forgotten |= had
+        return had
+
     def swap(self) -> None:
         """Copies are made again that no finding knows of yet: a wrong one of a right one, and the other way around."""
         whole = [broker for broker in self.copies if broker in self.isr]
@@ -297,13 +307,19 @@ class History(Recorded):
             holding = frozenset(self.chance.sample(assigned, self.chance.randint(1, count)))
         for broker, one in copies.items():
             one.has_other = broker in holding
-        self.other = claim("f2", frozenset(assigned) - holding, holding, WRONG_AT - 1, showing=holding)
+        self.forgetting = Random(-self.seed)
         self.suspected = self.chance.randrange(30)
         self.judged, self.looks = self.suspected + self.chance.randrange(30), 0
         self.cluster = Cluster(self.chance, copies, assigned, self.chance.choice(assigned), assigned)
         self.at_ms, self.asked, self.record = NOW, None, Record()
         self.min_isr = self.chance.randint(1, count)
         self.asked_of = wrong, frozenset(assigned) - wrong
+        self.other = self.of_other()
+
+    def of_other(self) -> Claim:
+        """What a finding about the other value says of the replicas."""
+        holding = frozenset(b for b, one in self.cluster.copies.items() if one.has_other)
+        return claim("f2", self.cluster.copies.keys() - holding, holding, WRONG_AT - 1, showing=holding)
 
     def look(self) -> Look:
         cluster = self.cluster
@@ -311,7 +327,7 @@ class History(Recorded):
         differs = len({one.has_other for one in cluster.copies.values() if one.is_whole}) > 1
         cluster.is_suspected = differs and self.looks > self.suspected
         is_judged = cluster.is_suspected and self.looks > self.judged
-        is_running = self.repair_id in self.record.repairs and self.repair.phase is Phase.RUNNING
+        is_running = self.repair_id in self.record.repairs and self.repair.is_running
         cluster.known_for = cluster.known_for + 1 if is_judged and is_running else 0
         doubts = Doubts(("1 suspect is being checked",) if cluster.is_suspected and not is_judged else ())
         free = {b: 9 << 30 for b in BROKERS if b not in cluster.down}
@@ -388,10 +404,7 @@ class History(Recorded):
         for _ in range(most):
             if not self.repair.is_open:
                 return
-            if self.chance.random() < 0.02:
-                self.cluster.behead()
-            if self.chance.random() < 0.01:
-                self.cluster.swap()
+            self.befall()
             seen = self.look()
             if self.chance.random() < 0.02:
                 self.min_isr += 1
@@ -407,6 +420,15 @@ class History(Recorded):
                 self.roll()
             self.at_ms += self.chance.choice((200, 200, 1_000, 40_000))
             self.cluster.tick()
+
+    def befall(self) -> None:
+        """What befalls replicas between two looks."""
+        if self.chance.random() < 0.02:
+            self.cluster.behead()
+        if self.chance.random() < 0.01:
+            self.cluster.swap()
+        if self.forgetting.random() < 0.01 and self.cluster.forget():
+            self.other = self.of_other()
 
     def ask(self) -> None:
         """The job asks the replicas of its finding again: it does not know of a copy that is not whole or not there."""

@@ -22,7 +22,7 @@ def claim(name: str, wrong: Collection[int], sources: Collection[int] = (), at: 
     showing = more.pop("showing", wrong)
     shown = {broker: shows(at) if broker in showing else NOTHING for broker in (1, 2, 3, 4)}
     atoms = tuple(Atom(broker, About.SEEN, (at,), text) for broker, text in shown.items())
-    return Claim(name, frozenset(wrong), frozenset(sources), **({"offsets": (at,), "atoms": atoms} | more))
+    return Claim(name, frozenset(wrong), frozenset(sources), **({"offsets": (at,), "shown": (atoms,)} | more))
 
 
 def shows(at: int) -> str:
@@ -43,7 +43,7 @@ def seen(*some: Claim, layout: Layout | None = LAYOUT, **fields: Any) -> Look:
 def shown(look: Look) -> dict[int, dict[int, Row]]:
     """What the replicas of a look show if all of them show what they did when the findings were judged."""
     found: dict[int, dict[int, Row]] = {broker: {} for broker in look.assigned}
-    for atom in (atom for one in look.claims for atom in one.atoms):
+    for atom in (atom for one in look.claims for part in one.shown for atom in part):
         text, _, rest = atom.shows.partition(" [")
         if atom.broker in found and rest:
             at = int(text.split()[-1]) if atom.about is About.KEY else atom.offsets[0]

@@ -78,6 +78,7 @@ COPY = {
     "wrong": [2],
     "source": 1,
     "is_said": False,
+    "mended": [HELD.finding_id],
 }
 
 
@@ -110,6 +111,14 @@ def test_a_finding_that_names_no_broker_is_repaired_only_by_a_word_newer_than_it
     assert "which a person says is right" in repaired_by(str(tmp_path / "said"))(nobody)
     differs_again = replace(nobody, decided_at=nobody.decided_at + timedelta(hours=1))
     assert repaired_by(str(tmp_path / "said"))(differs_again) == ""
+
+
+def test_a_copy_ends_no_finding_that_its_plan_was_not_made_to_end(tmp_path: Path) -> None:
+    copied(tmp_path, is_said=True)
+    for broker in (2, NOBODY):
+        assert repaired_by(str(tmp_path))(replace(HELD, broker=broker)) != ""
+        other = replace(HELD, broker=broker, finding_id="cccc")
+        assert (repaired_by(str(tmp_path))(other), repairs_of(str(tmp_path))(other)) == ("", ())
 
 
 def test_a_copy_has_not_mended_what_was_reported_again_after_it_and_a_marker_mends_no_outcome(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_an_end_marker_may_be_cleaned_but_a_record_may_not_and_something_has_to_
     places = {"transaction_start_offset": 4, "marker_offset": 6, "broker": 2}
     made = shown(FindingKind.COMMITTED_RECORD_ABORTED, right, answer(2, **asked), **places)
     (claim,) = claims([made.finding])
-    proof = (claim.proof(1, None),)
+    proof = claim.proofs(1, None)
     there = Row(4, RowKind.RECORD, "", "", Outcome.COMMITTED, RECORD.fingerprint)
     seen = look({1: replica(), 2: replica()}, claims=(claim,), shown={1: {4: there}, 2: {}})
     assert contradicted(seen, proof, 1, (2,)) == ""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from parallax.findings.finding import Finding
-from parallax.model import NOBODY, FindingKind, FindingStatus
+from parallax.model import NOBODY, FindingKind, FindingStatus, Outcome
 from parallax.repair.atoms import ENDED, OPEN, About, Atom
 from parallax.repair.claims import Claim, claims
 from parallax.repair.copies import Said
@@ -17,7 +17,8 @@ from parallax.repair.leading import Doubts
 from parallax.repair.plan import Plan, make
 from parallax.repair.seen import Replica
 from tests.builders.findings import finding
-from tests.unit.repair.looks import PLACE, START, look, replica
+from tests.unit.findings.floods import flood
+from tests.unit.repair.looks import PLACE, START, look, record, replica
 from tests.unit.repair.seeing import GIB, LAYOUT, WRONG, claim, seen, shown
 
 
@@ -136,7 +137,7 @@ def open_on(broker: int) -> Claim:
     says = {one: OPEN if one == broker else ENDED for one in (1, 2, 3)}
     atoms = tuple(Atom(one, About.TRANSACTION, (START, START + 1), text, 7) for one, text in says.items())
     right = frozenset(says) - {broker}
-    return Claim("f1", frozenset({broker}), right, (START,), (7, START), atoms=atoms)
+    return Claim("f1", frozenset({broker}), right, (START,), (7, START), shown=(atoms,))
 
 
 def test_a_transaction_that_no_end_marker_can_end_is_ended_by_the_copy_of_who_holds_it_open() -> None:
@@ -240,6 +241,58 @@ def test_what_another_finding_leaves_open_has_to_be_settled_first() -> None:
     first, second = claims([of(), of("f2", broker=NOBODY)])
     assert "may be wrong in f2: settle that first" in first.missing
     assert second.missing
+
+
+def incident() -> Claim:
+    """Broker 2 still shows the values of 40 keys whose tombstones it lacks."""
+    (found,) = claims(flood(range(40)).open)
+    return found
+
+
+def test_an_incident_is_repaired_or_kept_from_leading_by_the_word_of_a_person() -> None:
+    one = incident()
+    assert (one.wrong, one.by_word) == (frozenset({2}), {1: frozenset({2}), 3: frozenset({2})})
+    whole = {b: replica(log_end=2_000, stable=2_000) for b in (1, 2, 3)}
+    base = seen(one, leader=2, assigned=(2, 1, 3), findings=frozenset({one.finding}), replicas=whole)
+    assert make(base, {}).steps == ()
+    made = make(base, {}, more=Said(right=1))
+    assert (moved(made)[0], made.missing) == (("lead", [1, 2, 3]), ())
+    assert [step.move.gone for step in made.steps if step.kind == "assignment" and step.dropped] == [(2,)]
+    (leads,) = make(base, {}, more=Said(right=1), is_to_lead=True).steps
+    assert leads.kind == "assignment"
+    assert leads.move.replicas == (1, 3, 2)
+    assert "shows what this finding calls wrong" in missing(make(base, {}, more=Said(right=2)))
+
+
+def test_of_an_incident_some_members_may_be_over_and_not_all_that_are_on_record() -> None:
+    one = incident()
+    whole = {b: replica(log_end=2_000, stable=2_000) for b in (1, 2, 3)}
+    (newer,) = one.shown[0][0].offsets[-1:]
+    base = seen(one, leader=1, assigned=(1, 2, 3), findings=frozenset({one.finding}), replicas=whole)
+    written = {b: {**base.shown[b], newer: record(newer, Outcome.NONE)} for b in (1, 2, 3)}
+    assert make(replace(base, shown=written), {}, more=Said(right=1)).steps != ()
+    alike = make(replace(base, shown={1: {}, 2: {}, 3: {}}), {}, more=Said(right=1))
+    assert "shows what broker 1 shows by now: it may be mended already" in missing(alike)
+
+
+def test_of_an_incident_nobody_is_called_right_who_shared_it() -> None:
+    (one,) = flood(range(40)).open
+    told = json.loads(one.evidence)
+    told["incident"]["beside"] = [3]
+    (found,) = claims([replace(one, evidence=json.dumps(told))])
+    assert found.by_word == {1: frozenset({2})}
+    (unknown,) = claims([replace(one, evidence=json.dumps(told | {"proofs": []}))])
+    assert (unknown.wrong, unknown.by_word) == (frozenset({2}), {})
+
+
+def test_another_finding_of_the_same_broker_forbids_a_copy_over_who_may_be_right_in_it() -> None:
+    both_wrong = of(sides={"no value": [1], "value at offset 17": [2, 3]})
+    unproven = of("f2", {"value at offset 4": [1], "value at offset 3": [2], "value at offset 2": [3]})
+    first, _ = claims([both_wrong, unproven])
+    assert (first.wrong, first.sources) == (frozenset({2, 3}), frozenset()), "broker 2 may be right in f2"
+    assert "may be wrong in f2: settle that first" in first.missing
+    first, _ = claims([of(), unproven])
+    assert (first.wrong, first.sources) == (frozenset({3}), frozenset({1, 2})), "broker 3 is wrong in both"
 
 
 def test_of_a_lost_head_it_is_asked_what_lies_below_where_the_log_begins() -> None:

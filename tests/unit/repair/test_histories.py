@@ -42,6 +42,13 @@ def test_a_cancellation_that_comes_too_late_deletes_no_right_copy() -> None:
     assert history.cluster.errors == []
 
 
+@pytest.mark.parametrize("seed", [661_822, 662_229])
+def test_no_copy_is_deleted_that_alone_holds_what_the_leader_has_lost_since(seed: int) -> None:
+    history = History(seed).play()
+    assert history.cluster.has_forgotten
+    assert history.cluster.errors == []
+
+
 BROKEN: dict[str, tuple[Any, str, Any, str]] = {
     "what a finding says is forgotten": (histories, "may_lead", lambda some, _: dict.fromkeys(some, SAFE), RESTART),
     "who leads meanwhile is forgotten": (rolling, "_by_election", lambda *_: SAFE, RESTART),

@@ -9,14 +9,17 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
 from parallax.audit.ledger import Ledger
 from parallax.audit.result import AuditReport, PartitionResult, Result
+from parallax.compare.coverage import coverage as measured
 from parallax.compare.feed import QUERY
 from parallax.compare.kept import kept
+from parallax.compare.observations import Observations
 from parallax.compare.segments import Manifest, Segment, Store, bucket_of
 from parallax.compare.suspect import UnreadRange
 from parallax.config import AuditSettings, Settings, load
@@ -38,7 +41,7 @@ from parallax.repair.table import RepairTable
 from parallax.replica.types import PartitionMetadata
 from parallax.shell import ANYWHERE
 from parallax.views.watching import LOCK
-from tests.builders.coverage import broker, coverage
+from tests.builders.coverage import coverage
 from tests.builders.findings import evidence, finding
 from tests.unit.compare.states import state
 from tests.unit.repair.commands import config
@@ -133,6 +136,33 @@ def test_what_a_finding_explains_waits_for_no_verdict_until_that_finding_is_over
     assert known(settings, [PLACE]).pending == {PLACE: 2}
 
 
+INCIDENT = finding("f" * 32, kind=FindingKind.DELETED_RECORD_RESURRECTED, suspect_id="", offset=3)
+
+
+@pytest.mark.parametrize("status", [FindingStatus.CONFIRMED, FindingStatus.RESOLVED])
+@pytest.mark.parametrize(
+    ("rule", "kind", "of", "after_s", "waits"),
+    [
+        ("I3", FindingKind.DELETED_RECORD_RESURRECTED, 2, -5, False),
+        ("I3", FindingKind.VISIBILITY_MISMATCH, -1, -5, False),
+        ("I3", FindingKind.DELETED_RECORD_RESURRECTED, 2, 5, True),
+        ("I3", FindingKind.DELETED_RECORD_RESURRECTED, 1, -5, True),
+        ("I2", FindingKind.ABORTED_RECORD_COMMITTED, 2, -5, True),
+        ("I1", FindingKind.CONTENT_MISMATCH, 2, -5, True),
+        ("I3", "of a later version", 2, -5, True),
+    ],
+)
+def test_a_suspect_waits_for_its_verdict_unless_an_incident_may_count_it(
+    settings: Settings, status: FindingStatus, rule: str, kind: str, of: int, after_s: int, *, waits: bool
+) -> None:
+    storage = settings.storage.path
+    FindingsTable(storage).append([INCIDENT, replace(INCIDENT, status=status)])
+    row = {"suspect_id": "s", "rule": rule, "kind": str(kind), "topic": "orders", "partition": 0, "broker": of}
+    row |= {"raised_at": INCIDENT.decided_at + timedelta(seconds=after_s)}
+    write_deltalake(f"{storage}/suspects", pa.Table.from_pylist([row]))
+    assert known(settings, [PLACE]).pending == ({PLACE: 1} if waits else {})
+
+
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     (tmp_path / "data").mkdir()
@@ -204,21 +234,33 @@ def test_where_a_replica_stands_still_or_a_transaction_hangs_nobody_is_safe(sett
     assert "hangs" not in " ".join(other.of(1))
 
 
-def test_what_is_not_read_yet_speaks_against_a_copy_and_not_against_a_leader() -> None:
-    late = replace(
-        coverage(unknown={UnknownReason.NOT_READ_YET: (40, 0)}),
-        brokers=(broker(1), broker(2, read_uncommitted=60, read_committed=60)),
-    )
+def test_what_is_not_compared_yet_speaks_against_a_copy_and_not_against_a_leader() -> None:
+    late = coverage(compared_up_to=(60, 60), waits_from=(60, 60), unknown={UnknownReason.NOT_READ_YET: (40, 0)})
     doubts = Doubts.made(late, 0, {})
     assert doubts.of(1) == []
-    assert doubts.unread(61) == "offsets from 60 on are not read from every replica yet"
+    assert doubts.unread(61) == "offsets from 60 on are not compared yet"
     assert [doubts.unread(below) for below in (60, -1)] == ["", ""], "what came later does not have to be read"
     seen = replace(look(), doubts=doubts)
     assert unsure(seen, 1, below=100) == doubts.unread(100)
-    frozen = Doubts.made(replace(late, unknown={UnknownReason.NOT_READ_YET: (0, 40)}), 0, {}, findings=[STOPPED])
+    frozen = Doubts.made(coverage(compared_up_to=(100, 60), waits_from=(60, 60)), 0, {}, findings=[STOPPED])
     assert frozen.unread(100) == "", "that read_committed stands still is said already"
     assert frozen.of(1) == [frozen_in_words()]
     assert unsure(replace(seen, doubts=frozen), 1, [STOPPED.finding_id], 100) == "", "the copy ends that"
+
+
+@pytest.mark.parametrize(("read", "to"), [((40, 40, 40), 40), ((40, 39, 40), 39), ((-1, -1, -1), 0)])
+def test_a_copy_waits_for_a_job_that_is_behind_however_evenly_it_has_read(read: tuple[int, ...], to: int) -> None:
+    known_state = state(1, 2, 3, position=100, high_watermark=100, last_stable_offset=100, begun=1)
+    whole = measured(known_state, Observations(*PLACE), NOW, 60_000)
+    assert Doubts.made(whole, 0, {}).unread(100) == ""
+    known_state.brokers["position"] = np.array(read)[:, None]
+    behind = measured(known_state, Observations(*PLACE), NOW, 60_000)
+    assert Doubts.made(behind, 0, {}).unread(100) == f"offsets from {to} on are not compared yet"
+
+
+def test_a_copy_waits_for_absences_that_nobody_has_judged_yet() -> None:
+    flood = coverage(unknown={UnknownReason.UNJUDGED: (0, 5_000)}, waits_from=(-1, 7))
+    assert Doubts.made(flood, 0, {}).unread(100) == "offsets from 7 on are not compared yet"
 
 
 STOPPED = finding("f", kind=FindingKind.READ_COMMITTED_FROZEN)

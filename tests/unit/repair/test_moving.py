@@ -18,7 +18,7 @@ from parallax.repair.plan import Plan, make
 from parallax.repair.record import SLOW, Event, EventKind, Phase, Record, Repair
 from parallax.repair.seen import Look, Row
 from parallax.repair.steps import MoveStep
-from tests.unit.repair.looks import NOW, PLACE, record, replica
+from tests.unit.repair.looks import NOW, PLACE, end, record, replica
 from tests.unit.repair.moves import KNOWN, OTHER, PLAN, at, still
 from tests.unit.repair.seeing import LAYOUT, WRONG, claim, seen
 
@@ -146,6 +146,7 @@ SAME = [17, "record", f"{17:032x}", f"{17:016x}", "NONE"]
     [
         (at((1, 3, 2), isr=frozenset({1, 2})), "broker 3 is not in sync yet"),
         (at((1, 3, 2), shown={3: OTHER}), "broker 3 shows another record at offset 17 than broker 1"),
+        (at((1, 3, 2), shown={1: OTHER}), "broker 3 lacks the record at offset 17 that broker 1 shows"),
         (
             at((1, 3, 2), replicas={1: replica(), 2: replica(), 3: replica(log_end=7, stable=7)}),
             "broker 3 shows offsets up to 7 only",
@@ -159,7 +160,7 @@ SAME = [17, "record", f"{17:032x}", f"{17:016x}", "NONE"]
             "broker 3 does not say what it holds (away)",
         ),
     ],
-    ids=["not in sync", "shows it still", "too short", "held back", "silent"],
+    ids=["not in sync", "shows it still", "lacks it", "too short", "held back", "silent"],
 )
 def test_a_new_copy_that_does_not_show_it_is_waited_for_and_then_stops_it(look: Look, why: str) -> None:
     mine = up_to(COPY, intended(COPY), event(EventKind.ANSWERED, 3))
@@ -170,6 +171,15 @@ def test_a_new_copy_that_does_not_show_it_is_waited_for_and_then_stops_it(look: 
 def test_a_record_that_its_source_has_cleaned_since_is_no_difference() -> None:
     mine = up_to(COPY, intended(COPY, **{"17": SAME}), event(EventKind.ANSWERED, 3))
     assert put(next_of(mine, at((1, 3, 2), shown={3: OTHER})))[0] is EventKind.PROVEN
+
+
+@pytest.mark.parametrize(
+    "row", [replace(OTHER[17], has_value=False), replace(OTHER[17], outcome=Outcome.ABORTED), end(17)]
+)
+def test_a_new_copy_may_lack_what_a_cleaner_takes_from_it_without_a_loss(row: Row) -> None:
+    mine = up_to(COPY, intended(COPY), event(EventKind.ANSWERED, 3))
+    look = at((1, 3, 2), claims=(), shown={1: {17: row}})
+    assert put(next_of(mine, look))[0] is EventKind.PROVEN
 
 
 @pytest.mark.parametrize(
@@ -275,7 +285,7 @@ def test_a_plan_is_made_with_a_source_that_still_shows_what_made_it_right() -> N
     assert "broker 1 shows a record at offset 17, and showed no record when the finding was judged" in missing
     one = make(replace(KNOWN, shown={1: OTHER, 2: {}, 3: OTHER}), {})
     assert [step.source for step in one.steps if isinstance(step, MoveStep)] == [2] * 4, "another one is copied"
-    (missing,) = make(replace(KNOWN, claims=(replace(WRONG, atoms=()),)), {}).missing
+    (missing,) = make(replace(KNOWN, claims=(replace(WRONG, shown=()),)), {}).missing
     assert "nothing on record says by what broker 3 and broker 1 differed" in missing
 
 
@@ -464,6 +474,38 @@ def test_what_deletes_is_cancelled_and_never_assigned_back_since_it_may_be_compl
         assert next_of(mine, otherwise, plan=plan) == Cancel(step.number)
         complete = at(step.move.replicas, **known)
         assert isinstance(next_of(mine, complete, Asked(Cancel(step.number), NOW), plan=plan), Put | Wait)
+
+
+def test_no_stand_in_is_deleted_once_something_new_is_found_of_what_it_is_replaced_by() -> None:
+    start, plan = of_two()
+    copy = plan.steps[1]
+    assert isinstance(copy, MoveStep)
+    new: dict[str, Any] = {"claims": (*start.claims, claim("f2", {1}, {3})), "findings": frozenset({"f1", "f2"})}
+    moving: dict[str, Any] = {"layout": {"moving": {PLACE: (1, 2)}}, "isr": frozenset({1, 3})}
+    mine = up_to(copy, intended(copy), event(EventKind.ANSWERED, copy.number), plan=plan)
+    assert isinstance(next_of(mine, at((1, 2, 3), **moving), plan=plan), Wait)
+    assert next_of(mine, at((1, 2, 3), **moving, **new), plan=plan) == Cancel(copy.number)
+    kind, reason = put(next_of(mine, at((1, 3), **new), plan=plan))
+    assert (kind, reason) == (EventKind.STOPPED, "a finding proves that broker 1 is wrong")
+    undone = up_to(copy, intended(copy), event(EventKind.UNDOING), plan=plan)
+    assert isinstance(next_of(undone, at((1, 2, 3), **moving), plan=plan), Wait)
+    assert next_of(undone, at((1, 2, 3), **moving, **new), plan=plan) == Cancel(0)
+    kind, reason = put(next_of(undone, at((1, 3), **new), plan=plan))
+    assert (kind, "may be right: there is a finding that the plan does not know: f2. It stays" in reason) == (
+        EventKind.CLOSED,
+        True,
+    )
+
+
+def test_no_stand_in_is_deleted_while_the_job_does_not_know_what_it_is_replaced_by() -> None:
+    _, plan = of_two()
+    copy = plan.steps[1]
+    assert isinstance(copy, MoveStep)
+    mine = up_to(copy, intended(copy), plan=plan)
+    assert asks_tables(mine, plan)
+    doubts = Doubts(("1 suspect is being checked",))
+    assert next_of(mine, at((1, 3), doubts=doubts), plan=plan) == Wait("1 suspect is being checked")
+    assert next_of(mine, at((1, 3)), plan=plan) == Assign(copy.number, (1, 2))
 
 
 def test_undo_leaves_alone_what_somebody_else_has_assigned() -> None:
