@@ -92,9 +92,8 @@ class Recorded:
         moves, ends = self.digests.moves, self.ends(grain)
         first, last = (np.count_nonzero(ends <= cut) for cut in (start, end))
         moves = moves[(moves["part"] >= first) & (moves["part"] < last)]
-        begins = np.flatnonzero(np.diff(moves["part"], prepend=-1))
         opens = before
-        for its in np.split(moves, begins[1:]):
+        for its in np.split(moves, np.flatnonzero(np.diff(moves["part"])) + 1):
             opens, against = carried(opens, its)
             if against:
                 return None
