@@ -336,6 +336,11 @@ def called_off(step: MoveStep, look: Look, asked: Asked | None, made: Maker, why
     """
     target = look.layout.moving.get(look.place) if look.layout is not None else None
     if target is None and look.assigned == step.before:
+        answered = made.repair.answered.get(step.number, UNKNOWN)
+        is_young = answered > made.repair.resumed_ms and look.at_ms - answered <= TAKES_MS
+        if is_young and (asked is None or asked.change != Cancel(step.number)):
+            # Brokers learn of it one after the other: the copy may be gone already, so that it cannot be read.
+            return Wait("no broker shows it yet")
         return made.event(EventKind.STOPPED, step.number, reason=why)
     return cancelling(step.number, look, asked, made, why) if target == step.move.replicas else None
 

@@ -449,10 +449,13 @@ def test_a_deletion_that_waits_for_a_copy_is_called_off_where_its_proof_is_gone(
     assert next_of(mine, replace(under_way, isr=frozenset({2})), plan=plan) == back, "nobody looks once it has stopped"
     assert isinstance(next_of(mine, new, Asked(back, NOW), plan=plan), Wait)
     off = at((1, 2), findings=frozenset({"f1", "f9"}), **known)
-    assert put(next_of(mine, off, plan=plan)) == (
+    assert put(next_of(mine, off, Asked(back, NOW), plan=plan)) == (
         EventKind.STOPPED,
         "there is a finding that the plan does not know: f9",
     )
+    assert next_of(mine, off, plan=plan) == Wait("no broker shows it yet"), "it may be under way, or complete"
+    much_later = replace(off, at_ms=NOW + TAKES_MS + 1)
+    assert put(next_of(mine, much_later, plan=plan))[0] is EventKind.STOPPED
     refused = Asked(back, NOW, "the leader would be unclean")
     kind, reason = put(next_of(mine, new, refused, plan=plan))
     assert (kind, "refused to cancel the reassignment: the leader would be unclean" in reason) == (
@@ -485,7 +488,8 @@ def test_no_stand_in_is_deleted_once_something_new_is_found_of_what_it_is_replac
     mine = up_to(copy, intended(copy), event(EventKind.ANSWERED, copy.number), plan=plan)
     assert isinstance(next_of(mine, at((1, 2, 3), **moving), plan=plan), Wait)
     assert next_of(mine, at((1, 2, 3), **moving, **new), plan=plan) == Cancel(copy.number)
-    kind, reason = put(next_of(mine, at((1, 3), **new), plan=plan))
+    off = Asked(Cancel(copy.number), NOW)
+    kind, reason = put(next_of(mine, at((1, 3), **new), off, plan=plan))
     assert (kind, reason) == (EventKind.STOPPED, "a finding proves that broker 1 is wrong")
     undone = up_to(copy, intended(copy), event(EventKind.UNDOING), plan=plan)
     assert isinstance(next_of(undone, at((1, 2, 3), **moving), plan=plan), Wait)
