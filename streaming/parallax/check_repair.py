@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from parallax.check_line import Line, Result
 from parallax.config import Settings
 from parallax.errors import one_line
+from parallax.repair.owner import phase_in_words
 from parallax.repair.record import Phase
 from parallax.repair.table import read_record
-from parallax.replica.changes import MARKER_RIGHTS, MOVE_RIGHTS, MayRepair
+from parallax.replica.changes import MARKER_RIGHTS, MOVE_RIGHTS, RATE_RIGHT, MayRepair
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
 from parallax.views.event_log import EventLogError
@@ -29,7 +30,9 @@ def repairs(client: ReplicaClient, settings: Settings) -> Iterator[Line]:
     else:
         for one in record.repairs.values():
             if one.is_open:
-                what = f"a repair of {one.place.name} is {one.phase}{f' ({one.reason})' if one.reason else ''}"
+                what = (
+                    f"a repair of {one.place.name} is {phase_in_words(one)}{f' ({one.reason})' if one.reason else ''}"
+                )
                 undo = f"`parallax repair undo {one.repair_id[:8]}`"
                 how = f"by {undo}"
                 if one.phase is not Phase.UNDOING:
@@ -50,15 +53,16 @@ def _rights(may: MayRepair | None) -> Line:
     if may is None:
         problem = f"whether {MARKER_RIGHTS} is granted is not known: grant DESCRIBE on the cluster as well"
         return Line(_ABOUT, Result.UNKNOWN, f"repair.mode is on. {problem}.")
-    if may.mark and may.move:
-        return Line(_ABOUT, Result.FINE, "repair.mode is on, and it has its rights on the cluster.")
-    if may.mark:
-        problem = f"end markers can be written; to copy, or to move leadership, {MOVE_RIGHTS} is missing"
-        return Line(_ABOUT, Result.NOTE, f"repair.mode is on: {problem}.")
-    if may.move:
-        problem = f"replicas can be copied, and leadership moved; to write end markers, {MARKER_RIGHTS} is missing"
-        return Line(_ABOUT, Result.NOTE, f"repair.mode is on: {problem}.")
-    return Line(_ABOUT, Result.WRONG, f"repair.mode is on. {MARKER_RIGHTS} is missing: nothing can be repaired.")
+    if not (may.mark or may.move):
+        return Line(_ABOUT, Result.WRONG, f"repair.mode is on. {MARKER_RIGHTS} is missing: nothing can be repaired.")
+    missing = [] if may.mark else [f"to write end markers, {MARKER_RIGHTS} is missing"]
+    if not may.move:
+        missing.append(f"to copy, or to move leadership, {MOVE_RIGHTS} is missing")
+    elif not may.rates:
+        missing.append(f"to copy where a replication throttle is set, {RATE_RIGHT} is missing")
+    if missing:
+        return Line(_ABOUT, Result.NOTE, f"repair.mode is on: {'; '.join(missing)}.")
+    return Line(_ABOUT, Result.FINE, "repair.mode is on, and it has its rights on the cluster.")
 
 
 __all__ = ["repairs"]

@@ -201,13 +201,13 @@ def test_its_right_is_asked_for_and_is_known_where_the_cluster_may_be_described(
         def until_it_is(may: MayRepair | None) -> None:
             until(lambda: client.may_repair() == may, f"the right to be {may}")
 
-        nothing = MayRepair(mark=False, move=False)
+        nothing = MayRepair(mark=False, move=False, rates=True)
         until_it_is(None)
         with allowed(played.lab, AclOperation.DESCRIBE):
             until_it_is(nothing)
             for right in (AclOperation.ALTER, AclOperation.CLUSTER_ACTION):
                 with allowed(played.lab, right):
-                    until_it_is(MayRepair(mark=True, move=right is AclOperation.ALTER))
+                    until_it_is(nothing._replace(mark=True, move=right is AclOperation.ALTER))
                 until_it_is(nothing)
 
 

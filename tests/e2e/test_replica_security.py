@@ -635,8 +635,9 @@ def test_the_commands_of_repair_grant_what_a_repair_needs_on_the_cluster(
     with contextlib.closing(client):
         assert client.may_repair() is None, "nothing is granted yet"
         run_as_written(granting("repair.md"), tmp_path, BROKER=secured.cluster.bootstrap_servers)
-        until(lambda: client.may_repair() == MayRepair(mark=True, move=True), "the rights to be there", timeout=20)
-    for operation in (AclOperation.ALTER, AclOperation.DESCRIBE):
+        all_of_them = MayRepair(mark=True, move=True, rates=True)
+        until(lambda: client.may_repair() == all_of_them, "the rights to be there", timeout=20)
+    for operation in (AclOperation.ALTER, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS):
         revoke(admin, acl(operation, "kafka-cluster", ResourceType.BROKER, user))
 
 
@@ -666,13 +667,20 @@ def test_the_check_names_each_right_of_a_repair_that_is_missing_until_none_is(
         return acl(operation, "kafka-cluster", ResourceType.BROKER, user)
 
     until_it_says("unknown", "grant DESCRIBE on the cluster as well")
-    given = (AclOperation.DESCRIBE, AclOperation.CLUSTER_ACTION, AclOperation.ALTER)
+    given = (
+        AclOperation.DESCRIBE,
+        AclOperation.CLUSTER_ACTION,
+        AclOperation.ALTER,
+        AclOperation.DESCRIBE_CONFIGS,
+    )
     try:
         grant(admin, on_cluster(given[0]))
         until_it_says("wrong", "CLUSTER_ACTION on the cluster (or ALTER, from Kafka 3.8 on) is missing")
         grant(admin, on_cluster(given[1]))
         until_it_says("note", "to copy, or to move leadership, ALTER on the cluster is missing")
         grant(admin, on_cluster(given[2]))
+        until_it_says("note", "to copy where a replication throttle is set, DESCRIBE_CONFIGS on the cluster is missing")
+        grant(admin, on_cluster(given[3]))
         until_it_says("ok", "it has its rights on the cluster")
     finally:
         for one in given:

@@ -51,7 +51,7 @@ class Client:
     shows = Greeting((4, 2), None, None)
     may_alter = True
     of_brokers: Mapping[str, str] | ReplicaError = MappingProxyType({})
-    may_mark: MayRepair | None = MayRepair(mark=True, move=True)
+    may_mark: MayRepair | None = MayRepair(mark=True, move=True, rates=True)
     may_see_groups = True
     tells_space = True
     refused: Mapping[str, ReplicaError] = {}
@@ -637,7 +637,12 @@ def test_what_is_held_and_nothing_puts_back_is_named_with_the_command(
 @pytest.mark.parametrize(
     ("may", "result", "text"),
     [
-        (MayRepair(mark=True, move=True), Result.FINE, "repair.mode is on, and it has its rights on the cluster."),
+        (Client.may_mark, Result.FINE, "repair.mode is on, and it has its rights on the cluster."),
+        (
+            MayRepair(mark=True, move=True),
+            Result.NOTE,
+            "to copy where a replication throttle is set, DESCRIBE_CONFIGS on the cluster is missing",
+        ),
         (
             MayRepair(mark=True, move=False),
             Result.NOTE,

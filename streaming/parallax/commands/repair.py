@@ -250,22 +250,25 @@ def _end(repair: Repair, output: Format, phase: str = "over") -> None:
 def _line(repair: Repair, hindered: str | None = None) -> str:
     from parallax.moments import time_text
     from parallax.repair.owner import in_words as named
+    from parallax.repair.owner import phase_in_words
 
     done = f"{len(repair.proven)} of {len(repair.plan['steps'])} steps done"
     when = f"{time_text(repair.at_ms)}, by {named(repair.owner)}"
     why = f": {repair.reason}" if repair.reason else ""
-    line = f"{repair.repair_id[:8]} {repair.place.name}: {repair.phase}, {done} ({when}){why}"
+    line = f"{repair.repair_id[:8]} {repair.place.name}: {phase_in_words(repair)}, {done} ({when}){why}"
     return f"{line}\n  {hindered[:1].upper()}{hindered[1:]}." if hindered else line
 
 
 def _document(repair: Repair, hindered: str | None = None) -> dict[str, object]:
     from parallax.moments import time_text
+    from parallax.repair.owner import is_interrupted
 
     return {
         "id": repair.repair_id,
         "topic": repair.place.topic,
         "partition": repair.place.partition,
         "phase": str(repair.phase),
+        "is_interrupted": is_interrupted(repair),
         "began": time_text(repair.began_ms),
         "since": time_text(repair.at_ms),
         "owner": repair.owner,

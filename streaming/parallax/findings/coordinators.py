@@ -129,7 +129,12 @@ def verdicts(client: ReplicaClient, found: Sequence[Open], timeout_ms: int) -> d
 def under_way(client: ReplicaClient, found: Sequence[Open], timeout_ms: int) -> dict[Open, Verdict]:
     """Decide, of each transaction, whether a coordinator has one of its producer under way in its partition.
 
-    Unlike `verdicts` it does not ask whether leaders still hold them open. All arguments are as there.
+    Unlike `verdicts` it does not ask whether leaders still hold them open.
+
+    Args:
+        client: asks the brokers.
+        found: the transactions.
+        timeout_ms: deadline of each request.
     """
     if not found:
         return {}

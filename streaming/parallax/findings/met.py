@@ -17,7 +17,7 @@ from parallax.moments import time_text
 MET = "met"
 """Key in an event's evidence: a `Met`. It is absent if no leader was seen to show what the finding reports."""
 SHOWED = "showed"
-"""Key in an event's evidence: the brokers that any probe so far has seen to show what the finding reports, sorted."""
+"""Key in an event's evidence: the brokers that were ever seen to show it, sorted."""
 _ID_CHARACTERS = 8
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json
 
 from parallax.config import Settings
 from parallax.errors import one_line, plain
@@ -20,10 +21,11 @@ from parallax.findings.naming import AT_LEAST, matching, named
 from parallax.findings.table import read_events
 from parallax.model import UNKNOWN, TopicPartition
 from parallax.moments import now_ms
+from parallax.repair.atoms import About
 from parallax.repair.copies import NOTHING_SAID, Said
 from parallax.repair.decide import outdated
 from parallax.repair.looking import Lookout, Wanted
-from parallax.repair.owner import SILENT_S, in_words, is_alive, myself
+from parallax.repair.owner import SILENT_S, in_words, is_alive, myself, phase_in_words
 from parallax.repair.plan import FORMAT, Plan, make, wants_copies
 from parallax.repair.record import Event, EventKind, Phase, Record, Repair
 from parallax.repair.run import RepairCommandError, Run, Say, said, wanted
@@ -151,6 +153,9 @@ def _plan_of(text: str, what: str) -> Plan:
         raise RepairCommandError(
             f"{what}: this is no plan ({one_line(plain(error.errors()[0]['msg']))}); {_AGAIN}"
         ) from error
+    atoms = [atom for step in made.steps if isinstance(step, MoveStep) for proof in step.proof for atom in proof.atoms]
+    if any(len(atom.offsets) < (2 if atom.about is About.TRANSACTION else 1) for atom in atoms):
+        raise RepairCommandError(f"{what}: this is no plan (a part of a proof lacks an offset); {_AGAIN}")
     numbers = [step.number for step in made.steps]
     if not made.topic or 0 in numbers or numbers != sorted(set(numbers)):
         raise RepairCommandError(f"{what}: this is no plan (it names no topic, or a step's number twice); {_AGAIN}")
@@ -160,8 +165,8 @@ def _plan_of(text: str, what: str) -> Plan:
 def _format_of(text: str) -> object:
     """The format of a plan that may be of another version of Parallax; None if the text says none."""
     try:
-        document = json.loads(text)
-    except ValueError:
+        document = from_json(text)
+    except ValueError:  # of a text that is nested too deeply as well
         return None
     return document.get("format") if isinstance(document, dict) else None
 
@@ -238,7 +243,7 @@ def run(settings: Settings, made: Plan, say: Say, ask: Callable[[], None] | None
     def is_free() -> None:
         if (other := record.open_in(made.place)) is not None:
             raise RepairCommandError(
-                f"repair run: a repair of {made.place.name} is {other.phase} since it was begun by "
+                f"repair run: a repair of {made.place.name} is {phase_in_words(other)}; it was begun by "
                 f"{in_words(other.owner)}; see `parallax repair status`, and resume or undo that one"
             )
 

@@ -25,8 +25,8 @@ def not_safe(
 
     An end marker ends every transaction that its producer has open in the partition. So no replica may hold another
     transaction of the producer open. And no replica may count records of a later transaction to this one, because it
-    missed the marker between them. Nor may one hold an older transaction open, of any producer: its last stable offset
-    would stay below this one, and nobody could see what the marker has brought about.
+    missed the marker between them. No replica may hold an older transaction open, of any producer: its last stable
+    offset would stay below this one, and nobody could see what the marker has brought about.
 
     Args:
         look: a look at the partition.

@@ -23,6 +23,8 @@ import os
 import socket
 from pathlib import Path
 
+from parallax.repair.record import Repair
+
 BEAT_S = 10.0
 """After so many seconds without another event, a repair's process records that it runs."""
 SILENT_S = 60.0
@@ -71,6 +73,16 @@ def in_words(owner: str) -> str:
     return f"{who} (process {rest[-2]})" if len(rest) > 1 else owner
 
 
+def is_interrupted(repair: Repair) -> bool:
+    """Whether a repair is running by its record, and its process is known to have ended."""
+    return repair.is_running and is_alive(repair.owner) is False
+
+
+def phase_in_words(repair: Repair) -> str:
+    """The phase of a repair for people, as in ``stopped``, or ``running, but its process has ended``."""
+    return f"{repair.phase}, but its process has ended" if is_interrupted(repair) else str(repair.phase)
+
+
 def _place() -> str:
     """Where this process's number means something.
 
@@ -101,4 +113,4 @@ def _user() -> str:
         return str(os.getuid())
 
 
-__all__ = ["BEAT_S", "SILENT_S", "in_words", "is_alive", "myself"]
+__all__ = ["BEAT_S", "SILENT_S", "in_words", "is_alive", "is_interrupted", "myself", "phase_in_words"]

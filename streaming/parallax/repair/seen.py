@@ -214,9 +214,11 @@ class Look:
         return {state.current_transaction_start_offset for state in states if state} - {UNKNOWN}
 
     def has_ended(self, producer_id: int, start_offset: int) -> bool:
-        """Whether no coordinator has a transaction of the producer under way here.
+        """Whether no coordinator has a transaction of the producer under way here; False if that is not known.
 
-        It is False if that is not known, and if the look does not cover the transaction from ``start_offset`` on.
+        Args:
+            producer_id: the producer.
+            start_offset: the first offset of one of its transactions, which the look covers.
         """
         mine = (one for one in self.transactions if (one.producer_id, one.start_offset) == (producer_id, start_offset))
         return any(one.verdict.standing is Standing.HANGS for one in mine)

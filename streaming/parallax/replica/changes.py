@@ -33,7 +33,7 @@ _NOT_NEEDED = 84
 """``ELECTION_NOT_NEEDED``: it leads already."""
 _NOT_UNDER_WAY = 85
 """``NO_REASSIGNMENT_IN_PROGRESS``: what was to be cancelled is complete."""
-_ALTER, _CLUSTER_ACTION = 7, 9
+_ALTER, _CLUSTER_ACTION, _DESCRIBE_CONFIGS = 7, 9, 10
 """Their codes in ``org.apache.kafka.common.acl.AclOperation``."""
 _ALTER_MARKS_SINCE = (3, 8)
 """The first version of Kafka in which ALTER is enough to write an end marker (KIP-1037)."""
@@ -43,6 +43,8 @@ MARKER_RIGHTS = "CLUSTER_ACTION on the cluster (or ALTER, from Kafka 3.8 on)"
 MOVE_RIGHTS = "ALTER on the cluster"
 """The permission that reassignments and elections need (``ControllerApis.handleAlterPartitionReassignments``). It
 implies DESCRIBE, which is enough to list reassignments."""
+RATE_RIGHT = "DESCRIBE_CONFIGS on the cluster"
+"""What is needed to ask how far brokers throttle copies."""
 
 
 class EndMarker(NamedTuple):
@@ -211,10 +213,12 @@ class MayRepair(NamedTuple):
     Attributes:
         mark: whether the user may write end markers.
         move: whether the user may reassign partitions, and elect leaders.
+        rates: whether the user may ask how far brokers throttle copies, which a copy needs where a throttle is set.
     """
 
     mark: bool
     move: bool
+    rates: bool = False
 
 
 def may_repair_of(response: Any, oldest: tuple[int, ...]) -> MayRepair | None:
@@ -232,12 +236,13 @@ def may_repair_of(response: Any, oldest: tuple[int, ...]) -> MayRepair | None:
     if response.error_code or not granted:
         return None
     mark = _CLUSTER_ACTION in granted or (_ALTER in granted and oldest >= _ALTER_MARKS_SINCE)
-    return MayRepair(mark, _ALTER in granted)
+    return MayRepair(mark, _ALTER in granted, _DESCRIBE_CONFIGS in granted)
 
 
 __all__ = [
     "MARKER_RIGHTS",
     "MOVE_RIGHTS",
+    "RATE_RIGHT",
     "EndMarker",
     "MayRepair",
     "alter_configs",

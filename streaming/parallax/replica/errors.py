@@ -248,11 +248,11 @@ _BY_CODE: dict[int, tuple[type[ReplicaError], str]] = {
 _MISSING: dict[int, tuple[MissingRight, str]] = {
     29: (MissingRight.READ, ""),
     30: (MissingRight.GROUP, f"not authorized: DESCRIBE on the group is needed; {_CHECK_ACL}"),
-    31: (MissingRight.CLUSTER, f"not authorized: DESCRIBE on the cluster is needed; {_CHECK_ACL}"),
+    31: (MissingRight.CLUSTER, ""),
     53: (MissingRight.TRANSACTIONAL_ID, f"not authorized: DESCRIBE on the transactional id is needed; {_CHECK_ACL}"),
     58: (MissingRight.CREDENTIALS, "authentication failed; check sasl.mechanism, sasl.username and sasl.password"),
 }
-"""By error code: what is missing. Of a topic (29) it depends on the request."""
+"""By error code: what is missing. Of a topic (29) and of the cluster (31) it depends on the request."""
 
 
 def from_code(
@@ -272,7 +272,8 @@ def from_code(
         topic: topic that the answer is about.
         partition: partition that the answer is about.
         detail: the broker's own words, if it sent any.
-        needs: the permission on the topic that the request needs; the error names it if it is missing.
+        needs: the permission on the topic that the request needs; the error names it if it is missing. Of the cluster
+            the request needs DESCRIBE, or DESCRIBE_CONFIGS if this says so.
 
     Returns:
         The error, of the class for this code, such as `NotHosted`; a plain `ReplicaError` if the code has no class.
@@ -292,7 +293,10 @@ def from_code(
 
 def _unauthorized(code: int, needs: MissingRight, detail: str, **place: Any) -> Unauthorized:
     missing, problem = _MISSING[code]
-    if not problem:
-        missing, right = needs, needs.name
-        problem = f"not authorized: {right} on the topic is needed; {_CHECK_ACL}"
+    if missing is MissingRight.CLUSTER:
+        right = needs if needs is MissingRight.DESCRIBE_CONFIGS else MissingRight.DESCRIBE
+        problem = f"not authorized: {right.name} on the cluster is needed; {_CHECK_ACL}"
+    elif not problem:
+        missing = needs
+        problem = f"not authorized: {needs.name} on the topic is needed; {_CHECK_ACL}"
     return Unauthorized(f"{problem}: {detail}" if detail else problem, missing=missing, **place)

@@ -16,6 +16,7 @@ from parallax.config import Settings
 from parallax.repair import command
 from parallax.repair import run as runs
 from parallax.repair.command import RepairCommandError, document, resume, run, undo
+from parallax.repair.owner import myself
 from parallax.repair.plan import FORMAT, Plan, make
 from parallax.repair.record import Event, EventKind, Phase, Record, Repair
 from parallax.repair.seen import End, Look
@@ -27,6 +28,7 @@ from parallax.views.binding import bind
 from tests.builders.settings import settings_of
 from tests.unit.repair.commands import config, invoked, standing_in
 from tests.unit.repair.looks import MARKER, PLACE, START, look, mended
+from tests.unit.repair.moves import PLAN as MOVES
 from tests.unit.repair.seeing import seen
 
 PROVEN = {(7, START): [End("commit", "", MARKER, "f1")]}
@@ -311,6 +313,12 @@ def test_wrong_usage_is_one_line_and_exit_code_2(cluster: Cluster, tmp_path: Pat
     path, plan, broken = config(tmp_path), tmp_path / "plan", tmp_path / "broken"
     plan.write_text(json.dumps(document(PLAN)))
     broken.write_text("{")
+    deep, astray = tmp_path / "deep", tmp_path / "astray"
+    deep.write_text("[" * 200_000)
+    moved = json.loads(json.dumps(document(MOVES)))
+    for atom in (one for step in moved["steps"] for proof in step["proof"] for one in proof["atoms"]):
+        atom["offsets"] = []
+    astray.write_text(json.dumps(moved))
     older = tmp_path / "older"
     older.write_text(json.dumps({"format": FORMAT - 1}))
     left_by(tmp_path / "data", AWAY)
@@ -339,6 +347,8 @@ def test_wrong_usage_is_one_line_and_exit_code_2(cluster: Cluster, tmp_path: Pat
         ("plan", "--topic", "orders", "--partition", 10**19): "--partition",
         ("run", tmp_path / "none"): "cannot be read",
         ("run", broken): "this is no plan",
+        ("run", deep): "this is no plan",
+        ("run", astray): "this is no plan (a part of a proof lacks an offset)",
         ("run", edited(tmp_path / "case", end="COMMIT")): "this is no plan",
         ("run", edited(tmp_path / "twice", times=2)): "this is no plan",
         ("run", older): "this plan has format 4, and this version of Parallax reads format 5; make a plan by",
@@ -365,6 +375,18 @@ def test_a_plan_goes_through_a_file_to_its_end_and_status_tells_of_it(cluster: C
     assert (ended.exit_code, "orders-0: over, 1 of 1 steps done" in ended.stdout) == (0, True), ended.output
     (told,) = json.loads(invoked("status", "-c", path, "--format", "json").stdout)
     assert (told["phase"], told["done"], told["topic"]) == ("over", [1], "orders")
+
+
+def test_status_says_of_a_repair_whose_process_was_killed_that_it_has_ended(cluster: Cluster, tmp_path: Path) -> None:
+    assert cluster.written == []
+    place = myself().rsplit(":", 2)[0]
+    left_by(tmp_path / "data", f"{place}:4194000:1", EventKind.KEPT, EventKind.INTENDED)
+    status = ("status", "--data", tmp_path / "data")
+    assert "orders-0: running, but its process has ended, 0 of 1 steps done" in invoked(*status).stdout
+    (told,) = json.loads(invoked(*status, "--format", "json").stdout)
+    assert (told["phase"], told["is_interrupted"]) == ("running", True)
+    with pytest.raises(RepairCommandError, match="a repair of orders-0 is running, but its process has ended; it was"):
+        run(settings(tmp_path / "data"), PLAN, print)
 
 
 def test_a_plans_warning_comes_first_and_its_commands_can_be_pasted() -> None:

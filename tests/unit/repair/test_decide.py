@@ -266,7 +266,7 @@ def test_a_marker_that_the_cleaner_has_taken_already_is_proven_by_what_it_has_br
     assert next_of(seen, KEPT, INTENDED).event.document == {UNWRITTEN: True}, "the leader took none"
 
 
-def test_a_marker_does_not_prove_the_step_while_an_older_transaction_hides_what_it_has_brought_about() -> None:
+def test_a_marker_proves_nothing_while_an_older_transaction_hides_what_it_has_ended() -> None:
     marker = [end(END)]
     mine = transaction(b1=marker, b2=[record(START), *marker], b3=marker)
     behind = replace(replica(stable=2, log_end=END + 1), producers=(state(), state(2, producer_id=6)))

@@ -7,7 +7,7 @@ from kafka.protocol.admin import (
     DescribeClusterResponse,
 )
 
-from parallax.model import TopicPartition
+from parallax.model import MissingRight, TopicPartition
 from parallax.replica.changes import (
     EndMarker,
     MayRepair,
@@ -19,7 +19,7 @@ from parallax.replica.changes import (
     reassign,
     write_end_marker,
 )
-from parallax.replica.errors import NotHosted, ReplicaError, Unauthorized
+from parallax.replica.errors import NotHosted, ReplicaError, Unauthorized, from_code
 
 MARKER = EndMarker(TopicPartition("orders", 3), 7, 2, -1, is_commit=True)
 
@@ -56,12 +56,23 @@ def test_what_became_of_it_is_told_from_a_refusal() -> None:
         ({7}, (3, 8), MayRepair(mark=True, move=True)),
         ({7}, (3, 7), MayRepair(mark=False, move=True)),
         ({7, 9}, (3, 7), MayRepair(mark=True, move=True)),
+        ({7, 8, 10}, (4, 2), MayRepair(mark=True, move=True, rates=True)),
         ({9, 8}, (3, 7), MayRepair(mark=True, move=False)),
         ({8}, (4, 2), MayRepair(mark=False, move=False)),
         (set(), (4, 2), None),
         (None, (4, 2), None),
     ],
-    ids=["ALTER", "ALTER, 3.8", "ALTER, 3.7", "both, 3.7", "CLUSTER_ACTION", "DESCRIBE", "none said", "not asked"],
+    ids=[
+        "ALTER",
+        "ALTER, 3.8",
+        "ALTER, 3.7",
+        "both, 3.7",
+        "DESCRIBE_CONFIGS too",
+        "CLUSTER_ACTION",
+        "DESCRIBE",
+        "none said",
+        "not asked",
+    ],
 )
 def test_the_right_is_known_where_the_broker_says_what_may_be_done(
     operations: set[int] | None, oldest: tuple[int, ...], may: MayRepair | None
@@ -69,6 +80,19 @@ def test_the_right_is_known_where_the_broker_says_what_may_be_done(
     said = DescribeClusterResponse(version=0, authorized_operations=operations)
     said = DescribeClusterResponse.decode(said.encode(), version=0)
     assert may_repair_of(said, oldest) == may
+
+
+@pytest.mark.parametrize(
+    ("needs", "named"),
+    [(MissingRight.READ, "DESCRIBE"), (MissingRight.DESCRIBE_CONFIGS, "DESCRIBE_CONFIGS")],
+)
+def test_what_is_refused_on_the_cluster_names_the_right_that_the_request_needs(needs: MissingRight, named: str) -> None:
+    found = from_code(31, broker=1, needs=needs)
+    assert isinstance(found, Unauthorized)
+    assert (found.missing, found.problem.split(";")[0]) == (
+        MissingRight.CLUSTER,
+        f"not authorized: {named} on the cluster is needed",
+    )
 
 
 def test_a_partition_is_assigned_in_the_order_that_is_asked_for() -> None:
