@@ -181,7 +181,8 @@ def _by_word(finding: Finding, shown: Sequence[Shown], wrong: frozenset[int]) ->
     if _is_of_all(finding) or is_unsettled(finding) or not shown:
         return {}
     able = [_by_word_of_one(one, wrong) for one in shown]
-    others = frozenset(able[0]).intersection(*able) - wrong - set(tally_of(finding).beside)
+    shared = wrong.union(tally_of(finding).beside if finding.is_incident else ())
+    others = frozenset(able[0]).intersection(*able) - shared
     return {right: frozenset().union(*(one[right] for one in able)) for right in sorted(others)}
 
 
