@@ -372,6 +372,14 @@ def is_unsettled(finding: Finding) -> bool:
     return finding.status is FindingStatus.UNSETTLED
 
 
+def is_shared(finding: Finding) -> bool:
+    """Whether no election and no copy changes a finding, because all replicas show the same.
+
+    Either all are wrong. Or nobody knows whether they are, and a person has acknowledged that.
+    """
+    return has_spread(finding) or (finding.status is FindingStatus.ACKNOWLEDGED and is_unsettled(finding))
+
+
 def has_proven_direction(finding: Finding) -> bool:
     """Whether a finding accuses a replica by proof, and its evidence names the brokers on each side.
 

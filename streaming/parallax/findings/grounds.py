@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from parallax.findings.cleared import Shown, cleared, holds_open, outcomes_of, shows_against_its_end
-from parallax.findings.finding import Finding, effect_in, evidence_of, has_spread
+from parallax.findings.finding import Finding, effect_in, evidence_of, has_spread, is_shared
 from parallax.findings.repair import Repair
 from parallax.kinds import OPEN_KINDS, OUTCOME_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind
@@ -156,7 +156,7 @@ def grounds_of(finding: Finding, others: Iterable[Finding], shell: Shell) -> Gro
     is_leader_accused = False
     for other in others:
         is_beside = other.stands and other.place == finding.place and other.finding_id != finding.finding_id
-        if not is_beside or other.broker == finding.broker or has_spread(other):
+        if not is_beside or other.broker == finding.broker or is_shared(other):
             continue
         also_right = cleared(Shown.of(other))
         candidates &= set(also_right)

@@ -337,7 +337,7 @@ def sampled(event: Finding) -> list[Claim]:
 
 
 def shown_of(finding: Finding) -> list[Shown]:
-    """Return what replicas showed of a finding; of an incident, of each member of which its event holds that."""
+    """Return what replicas showed of a finding. Of an incident it is one for each member with answers on record."""
     if not finding.is_incident:
         return [Shown.of(finding)]
     return [
@@ -353,6 +353,11 @@ def shown_of(finding: Finding) -> list[Shown]:
         )
         for proof in evidence_of(finding).get("proofs", [])
     ]
+
+
+def answered_in(finding: Finding) -> frozenset[int]:
+    """Return the brokers whose replicas answered the probe of a finding. Of an incident all probes on record count."""
+    return frozenset.intersection(*some) if (some := [one.answered for one in shown_of(finding)]) else frozenset()
 
 
 def part_of_incident(finding: Finding, incident_id: str, at: datetime) -> Finding:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from parallax.findings.cleared import Shown, cleared
-from parallax.findings.finding import Finding, effect_in, has_spread, is_unsettled
+from parallax.findings.finding import Finding, effect_in, has_spread, is_shared, is_unsettled
 from parallax.findings.grounds import in_words
-from parallax.model import NOBODY
+from parallax.findings.incident import answered_in
+from parallax.model import NOBODY, FindingStatus
 from parallax.shell import Shell
 
 _ID_CHARACTERS = 8
@@ -82,7 +83,8 @@ def may_lead(
 
     Args:
         brokers: the brokers that hold a replica of the partition.
-        findings: the last events of the findings about the partition; those that are over are ignored.
+        findings: the last events of the findings about the partition; those that are over are ignored. One about what
+            all replicas share is so too, once it is acknowledged, for those that answered its probe.
         doubts: by broker, phrases that say why its replica may be wrong although no finding says so.
     """
     found = {broker: unknown(*(doubts or {}).get(broker, ())) for broker in brokers}
@@ -97,6 +99,12 @@ def may_lead(
 def _by_one(finding: Finding, brokers: Iterable[int]) -> dict[int, Fitness]:
     """What one finding says of each replica."""
     name, shown = finding.finding_id[:_ID_CHARACTERS], Shown.of(finding)
+    if finding.status is FindingStatus.ACKNOWLEDGED and is_shared(finding):
+        # A person knows it, and it is the same whoever leads.
+        same = answered_in(finding)
+        return {
+            broker: SAFE if broker in same else unknown(f"finding {name} proves nothing of it") for broker in brokers
+        }
     if is_unsettled(finding):
         return dict.fromkeys(brokers, unknown(f"the replicas agree, and finding {name} leaves open whether on a loss"))
     if has_spread(finding):

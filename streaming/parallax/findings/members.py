@@ -51,7 +51,7 @@ class Group(NamedTuple):
         return self.broker == other.broker or NOBODY in (self.broker, other.broker)
 
     def may_include(self, other: Group) -> bool:
-        """Whether an incident of this group may count suspects of the other group, by what probes find of them."""
+        """Whether an incident of this group may count suspects of the other group."""
         is_alike = self.place == other.place and self.is_of_transactions == other.is_of_transactions
         return is_alike and self.accuses_as(other)
 

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from parallax.findings.cleared import Shown, cleared
-from parallax.findings.finding import Finding, has_spread, is_unsettled
+from parallax.findings.finding import Finding, has_spread, is_shared, is_unsettled
 from parallax.findings.grounds import Grounds, grounds_of, in_words, one_of
-from parallax.findings.incident import shown_of, tally_of
+from parallax.findings.incident import answered_in, shown_of, tally_of
 from parallax.kinds import KINDS, Extent
 from parallax.model import NOBODY, UNKNOWN
 from parallax.remedies import Act
@@ -49,10 +49,12 @@ class Claim:
         missing: why no right replica can be copied over the wrong ones, a phrase with what to do; empty if one can.
         index: what is wrong if only an index of aborted transactions is, so that a person can have it rebuilt on the
             broker's disk; None otherwise.
-        by_word: empty if some replica is proven right. Else, for each broker that a person may call right: the brokers
-            that are wrong in that case.
+        by_word: empty if there are ``sources``. Else, for each broker that a person may call right: the brokers that
+            are wrong in that case.
         shown: what each replica showed when the finding was judged, as far as that is known; of an incident, of each
             member of which that is on record.
+        proven: ids of the brokers whose replicas the finding proves right, those in ``sources`` and others.
+        is_of_all: whether all replicas share it, so that the finding says of nobody that others are better.
     """
 
     finding: str
@@ -64,6 +66,8 @@ class Claim:
     index: WrongIndex | None = None
     by_word: Mapping[int, frozenset[int]] = field(default_factory=dict)
     shown: tuple[tuple[Atom, ...], ...] = ()
+    proven: frozenset[int] = frozenset()
+    is_of_all: bool = False
 
     def wrong_if(self, right: int | None) -> frozenset[int]:
         """Ids of the brokers whose replicas are wrong if a person calls the replica of one broker right.
@@ -100,7 +104,16 @@ class Claim:
         Args:
             right: the broker whose replica a person calls right; None if nobody does.
         """
-        return right is not None and (right in self.wrong or bool(self.sources and right not in self.sources))
+        others = (some for some in (self.sources, self.proven) if some)
+        return right is not None and (self.is_against(right) or any(right not in some for some in others))
+
+    def is_against(self, source: int) -> bool:
+        """Whether the finding proves that a replica is wrong, and not all others as well.
+
+        Args:
+            source: the broker whose replica is to be copied, or is to lead.
+        """
+        return source in self.wrong and not self.is_of_all
 
     def lacks(self, right: int | None) -> str:
         """Why no right replica can be copied over the wrong ones, and what to do; empty if one can.
@@ -136,8 +149,7 @@ def _claim(finding: Finding, findings: Collection[Finding]) -> Claim:
     below = 1 if KINDS[finding.kind].extent is Extent.BELOW else 0  # there the accused shows what is right
     shown = shown_of(finding)
     wrong = known.shown.showing.union(*(one.showing for one in shown)) if finding.broker != NOBODY else frozenset()
-    apart = _apart(known, wrong, findings)
-    right = frozenset(known.sources).intersection(*(cleared(Shown.of(one)) for one in apart))
+    right, apart = _sources(known, wrong, findings)
     atoms = tuple(atoms_of(one) for one in shown)
     read = (offset for part in atoms for atom in part for offset in atom.read)
     return Claim(
@@ -148,8 +160,10 @@ def _claim(finding: Finding, findings: Collection[Finding]) -> Claim:
         (finding.producer_id, finding.transaction_start_offset),
         _missing(finding, known.right, right, (*known.beside, *apart)),
         WrongIndex(finding.broker, known.unlisted, finding.record_offset) if _is_rebuilt(known) else None,
-        {} if known.right else _by_word(finding, shown, wrong),
+        {} if right else dict.fromkeys(known.right, wrong) or _by_word(finding, shown, wrong),
         atoms,
+        frozenset(known.right),
+        is_shared(finding),
     )
 
 
@@ -167,7 +181,8 @@ def _by_word(finding: Finding, shown: Sequence[Shown], wrong: frozenset[int]) ->
     if _is_of_all(finding) or is_unsettled(finding) or not shown:
         return {}
     able = [_by_word_of_one(one, wrong) for one in shown]
-    others = frozenset(able[0]).intersection(*able) - wrong - set(tally_of(finding).beside)
+    shared = wrong.union(tally_of(finding).beside if finding.is_incident else ())
+    others = frozenset(able[0]).intersection(*able) - shared
     return {right: frozenset().union(*(one[right] for one in able)) for right in sorted(others)}
 
 
@@ -180,34 +195,49 @@ def _by_word_of_one(shown: Shown, wrong: frozenset[int]) -> dict[int, frozenset[
     }
 
 
-def _apart(known: Grounds, wrong: frozenset[int], findings: Collection[Finding]) -> list[Finding]:
-    """Other findings of the same accused that forbid a copy: not all that one deletes is wrong by them.
+def _sources(
+    known: Grounds, wrong: frozenset[int], findings: Collection[Finding]
+) -> tuple[frozenset[int], list[Finding]]:
+    """Who may be copied over all that are wrong, and the other findings that leave fewer than `Grounds.sources`.
 
-    Where they prove all of that wrong, the copy deletes nothing that may be right.
+    Of the same accused another finding may prove that only some of them are wrong. Of one that is shared by all a
+    replica that did not answer may be right. A copy over either, or from it, may lose what is right.
     """
-    same = [one for one in findings if one.broker == known.finding.broker and not has_spread(one)]
-    shown = {one.finding_id: Shown.of(one) for one in same}
-    return [
-        one
-        for one in same
-        if not (wrong <= shown[one.finding_id].showing or {*known.sources} <= {*cleared(shown[one.finding_id])})
-    ]
+    right, apart = frozenset(known.sources), []
+    for one in findings:
+        if one.finding_id == known.finding.finding_id:
+            continue
+        able = right
+        if is_shared(one):
+            answered = answered_in(one)
+            able = right & answered if wrong <= answered else frozenset()
+        elif one.broker == known.finding.broker and not wrong <= Shown.of(one).showing:
+            able = right.intersection(cleared(Shown.of(one)))
+        apart += [one] if able != right else []
+        right = able
+    return right, apart
 
 
 def _missing(finding: Finding, right: Sequence[int], sources: Collection[int], beside: Sequence[Finding]) -> str:
     if _is_of_all(finding):
         return f"all replicas share it: no copy can help. {Act.WRITE_AGAIN.begin()}"
-    if is_unsettled(finding) or finding.broker == NOBODY:
+    if is_unsettled(finding):
+        known = "it is acknowledged" if is_shared(finding) else f"{_COMPARE}, and acknowledge it"
+        return f"nothing proves that the replicas are right, but they agree, so no copy changes that: {known}"
+    if finding.broker == NOBODY:
         return f"nothing proves which replica is right. {_FIND_OUT}"
     if not right:
         return f"no replica is proven right. {_FIND_OUT}"
     if not sources:
         named = ", ".join(one.finding_id for one in beside)
-        return f"those that are right in it may be wrong in {named}: settle that first"
+        return (
+            f"those that are right in it may be wrong in {named}: settle that first, or plan again with --right BROKER"
+        )
     return ""
 
 
-_FIND_OUT = "Compare with the system that wrote it (`parallax findings explain`), and plan again with --right BROKER"
+_COMPARE = "compare with the system that wrote it (`parallax findings explain`)"
+_FIND_OUT = f"{_COMPARE.capitalize()}, and plan again with --right BROKER"
 
 
 @dataclass(frozen=True, slots=True)

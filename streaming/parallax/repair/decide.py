@@ -80,8 +80,9 @@ def _ended(plan: Plan, look: Look, made: Maker) -> Action:
     if moves and (why := moving.assigned_otherwise(left, look)):
         is_late = made.at_ms - made.repair.at_ms > TAKES_MS
         return made.event(EventKind.STOPPED, reason=f"{done}, and {why}") if is_late else Wait(why)
-    rest = f"; the replicas stay {list(left)} until `parallax repair undo` assigns them as they were, "
-    return made.event(EventKind.OVER, reason=done if left == plan.replicas else f"{done}{rest}{list(plan.replicas)}")
+    stay = f"the replicas stay {list(left)} until `parallax repair undo` assigns them as they were, "
+    rest = "" if left == plan.replicas else f"{stay}{list(plan.replicas)}"
+    return made.event(EventKind.OVER, reason="; ".join(filter(None, (done, rest, new_to(plan, look)))))
 
 
 def _begin(step: Step, look: Look, intended: Mapping[str, Any] | None, asked: Asked | None, made: Maker) -> Action:

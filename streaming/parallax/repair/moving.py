@@ -286,7 +286,7 @@ def unproven(step: MoveStep, look: Look) -> str:
     wrong = set(step.dropped)
     if not wrong and not step.move.elects:
         # Assignments that give back or reorder are made whatever is proven by then, if their source is still right.
-        is_wrong = step.move.gone and any(step.source in one.wrong for one in look.claims)
+        is_wrong = step.move.gone and any(one.is_against(step.source) for one in look.claims)
         return f"a finding proves that broker {step.source} is wrong" if is_wrong else _otherwise(step, look, ())
     known = together(look.claims, step.source if step.is_said else None)
     if known is None or not wrong <= known.wrong:

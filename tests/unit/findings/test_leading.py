@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -55,6 +56,16 @@ def words(found: dict[int, Fitness]) -> dict[int, str]:
 )
 def test_only_who_every_finding_proves_right_may_lead(findings: tuple[Finding, ...], expected: str) -> None:
     assert words(may_lead(BROKERS, findings)) == dict(zip(BROKERS, expected.split(), strict=True))
+
+
+@pytest.mark.parametrize("resolution", ["spread", "agreed"])
+def test_what_all_share_is_against_nobody_that_was_asked_once_it_is_acknowledged(resolution: str) -> None:
+    evidence = {"sides": {"no value": [1, 2]}, "replicas": {"1": {}, "2": {}, "3": {"error": "away"}}}
+    known = of(evidence=json.dumps(evidence | {"resolution": resolution}), status=FindingStatus.ACKNOWLEDGED)
+    assert words(may_lead(BROKERS, [known])) == {1: "safe", 2: "safe", 3: "unknown"}
+    proofs = [evidence | {"offset": offset} for offset in (3, 5)]
+    many = replace(known, suspect_id="", evidence=json.dumps({"proofs": proofs, "resolution": resolution}))
+    assert words(may_lead(BROKERS, [many])) == {1: "safe", 2: "safe", 3: "unknown"}
 
 
 def test_a_doubt_makes_it_unknown_and_never_hides_a_proof() -> None:

@@ -174,7 +174,10 @@ def test_a_finding_says_who_is_wrong_and_who_may_be_copied() -> None:
     [
         ({"broker": NOBODY}, "nothing proves which replica is right"),
         ({"status": FindingStatus.SPREAD}, "all replicas share it: no copy can help"),
-        ({"status": FindingStatus.UNSETTLED}, "nothing proves which replica is right"),
+        (
+            {"status": FindingStatus.UNSETTLED},
+            "they agree, so no copy changes that: compare with the system that wrote",
+        ),
         ({"sides": {"value at offset 3": [1, 2], "value at offset 17": [3]}}, "no replica is proven right"),
     ],
     ids=["nobody is accused", "spread", "unsettled", "nobody is right"],
@@ -239,8 +242,35 @@ def test_a_replica_that_could_not_be_read_is_not_deleted() -> None:
 
 def test_what_another_finding_leaves_open_has_to_be_settled_first() -> None:
     first, second = claims([of(), of("f2", broker=NOBODY)])
-    assert "may be wrong in f2: settle that first" in first.missing
-    assert second.missing
+    assert "may be wrong in f2: settle that first, or plan again with --right BROKER" in first.missing
+    assert (second.missing != "", first.sources) == (True, frozenset())
+    assert first.by_word == {1: frozenset({3}), 2: frozenset({3})}, "a person may say it instead"
+    assert [first.contradicts(right) for right in (1, 3, 4)] == [False, True, True], "a proof is not overruled"
+
+
+ALIKE = {"no value": [1, 2, 3]}
+
+
+@pytest.mark.parametrize("resolution", ["agreed", "spread"])
+def test_what_all_replicas_share_hinders_no_copy_once_it_is_acknowledged(resolution: str) -> None:
+    known: dict[str, Any] = {"broker": NOBODY if resolution == "agreed" else 2, "status": FindingStatus.ACKNOWLEDGED}
+    shared = of("f2", ALIKE, offset=90, **known)
+    shared = replace(shared, evidence=json.dumps(json.loads(shared.evidence) | {"resolution": resolution}))
+    for right in (None, 1):
+        both = claims([of(), shared])
+        made = make(seen(*both, findings=frozenset({"f1", "f2"})), {}, more=Said(right=right))
+        assert [purpose for purpose, _ in moved(made)] == ["lead", "drop", "copy", "order"]
+        (text,) = made.missing
+        assert "no copy" in text
+
+
+def test_of_what_all_share_nobody_is_copied_or_deleted_that_was_not_asked() -> None:
+    shared = of("f2", {"no value": [1, 3]}, broker=NOBODY, status=FindingStatus.ACKNOWLEDGED)
+    shared = replace(shared, evidence=json.dumps(json.loads(shared.evidence) | {"resolution": "agreed"}))
+    first, _ = claims([of(), shared])
+    assert first.sources == frozenset({1}), "broker 2 may show something else"
+    first, _ = claims([of(sides={"no value": [1], "value at offset 17": [2, 3]}), shared])
+    assert first.sources == frozenset(), "it would be deleted"
 
 
 def incident() -> Claim:

@@ -501,6 +501,16 @@ def test_no_stand_in_is_deleted_once_something_new_is_found_of_what_it_is_replac
     )
 
 
+def test_one_that_is_over_names_what_was_found_meanwhile() -> None:
+    start, plan = of_two()
+    copy = plan.steps[1]
+    assert isinstance(copy, MoveStep)
+    mine = up_to(copy, event(EventKind.PROVEN, copy.number), plan=plan)
+    new = at((1, 2), claims=start.claims, findings=frozenset({"f1", "f2"}))
+    over = "every step is done and proven; there is a finding that the plan does not know: f2"
+    assert put(next_of(mine, new, plan=plan)) == (EventKind.OVER, over)
+
+
 def test_no_stand_in_is_deleted_while_the_job_does_not_know_what_it_is_replaced_by() -> None:
     _, plan = of_two()
     copy = plan.steps[1]
