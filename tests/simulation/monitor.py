@@ -41,6 +41,7 @@ from parallax.findings.history import KeyHistory, read_logs
 from parallax.findings.incident import decided
 from parallax.findings.incidents import ALONE
 from parallax.findings.lifecycle import Lifecycle
+from parallax.findings.members import MemberRow
 from parallax.findings.requests import Wants
 from parallax.findings.table import as_read
 from parallax.model import FindingStatus, ReadEvent, Rule
@@ -103,6 +104,8 @@ class Monitor(Readers):
     """What the findings table would hold, in order; of an incident, what it says of each key or transaction."""
     table: list[findings.Finding] = field(default_factory=list)
     """What the findings table would hold, as it is."""
+    members: list[MemberRow] = field(default_factory=list)
+    """What the table of members would hold."""
     confirmed: list[Finding] = field(default_factory=list)
     dismissed: list[tuple[Claim, str]] = field(default_factory=list)
     cuts_before: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
@@ -250,13 +253,20 @@ class Monitor(Readers):
         return life
 
     def restart(self) -> None:
-        """The process ends, and what lives in its memory begins again from the two tables."""
+        """The process ends, and what lives in its memory begins again from the tables."""
+        counted = self._counted()
         self.lifecycle = self._life()
         self.todo.clear()
-        self._take(self._handle(Loaded(self.table)))
-        known = decided(self.table)
+        self._take(self._handle(Loaded(self.table, self.members)))
+        known = decided(self.table, self.members)
+        assert self._counted() == counted, "a start counts what the process had counted"
         read = [claim for name, claim in self.raised.items() if claim.raised_at_ms >= known.get(name, 0)]
         self._take(self._handle(Suspected(read)))
+
+    def _counted(self) -> dict[str, set[str]]:
+        """By incident that is not over, the suspects of its members."""
+        names = (finding.finding_id for finding in self.lifecycle.standing() if finding.is_incident)
+        return {name: {one.suspect_id for one in self.lifecycle.members(name)} for name in names}
 
     def _handle(self, event: Event) -> list[Action]:
         now = Moment(self.clock, EPOCH + timedelta(milliseconds=self.cluster.now))
@@ -317,6 +327,7 @@ class Monitor(Readers):
         """Commit events; returns what the lifecycle asks for then."""
         numbered = [replace(e, sequence=len(self.table) + 1 + i) for i, e in enumerate(action.events)]
         assert [as_read(event) for event in numbered] == numbered, "what is written must be what is read"
+        self.members += action.members
         self.table += numbered
         then = self._handle(Committed(numbered))
         events = []

@@ -305,9 +305,8 @@ class Claim:
         deleted_at: the offset at which the key was deleted, if a finding about another replica has proven that; values
             below it prove nothing. -1 where there is no such finding.
         ended: whether the finding that makes this claim is resolved.
-        freed: for a suspect: whether another finding had explained it, or had said the same, and has ended. Then only
-            what the replicas show now proves the suspect.
-        left: whether the suspect was made because a finding about another replica ended, and not by the comparison.
+        freed: for a suspect: whether another finding had explained it, had said the same, or has left it, and has
+            ended. Then only what the replicas show now proves the suspect.
     """
 
     suspect_id: str
@@ -327,7 +326,6 @@ class Claim:
     spread: bool = False
     renamed: bool = False
     freed: bool = False
-    left: bool = False
     deleted_at: int = UNKNOWN
     all_compared: bool = True
     confirmed_at_ms: int = 0
@@ -496,7 +494,6 @@ class Claim:
             raised_at_ms=at_ms,
             spread=False,
             freed=True,
-            left=True,
             all_compared=True,
             confirmed_at_ms=0,
             ended=False,

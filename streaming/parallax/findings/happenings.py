@@ -15,6 +15,7 @@ from parallax.findings.claim import Claim
 from parallax.findings.finding import Finding
 from parallax.findings.held import Page
 from parallax.findings.ledger import Label
+from parallax.findings.members import MemberRow
 from parallax.model import TopicPartition
 from parallax.moments import utc_text
 
@@ -40,9 +41,11 @@ class Loaded:
 
     Attributes:
         events: all events of the table, the oldest first.
+        members: all rows of the table ``members``, the oldest first.
     """
 
     events: Sequence[Finding]
+    members: Sequence[MemberRow] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +73,10 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """An event for `Lifecycle.handle`: the events of the last `Append` that it returned are in the findings table.
+    """An event for `Lifecycle.handle`: what the last `Append` that it returned holds is in the tables.
 
     Attributes:
-        events: these events, with the sequence numbers that they got in the table.
+        events: its events, with the sequence numbers that they got in the table.
     """
 
     events: Sequence[Finding]
@@ -134,9 +137,15 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """An action that `Lifecycle.handle` returns: append events to the findings table, all in one commit."""
+    """An action that `Lifecycle.handle` returns: append to the tables ``members`` and ``findings``.
+
+    Attributes:
+        events: events of findings, all in one commit.
+        members: rows of ``members``, in a commit before that: an incident's event counts what is written.
+    """
 
     events: tuple[Finding, ...]
+    members: tuple[MemberRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from parallax.findings.finding import (
     met_before,
 )
 from parallax.findings.internal_keys import key_as_text
-from parallax.findings.members import OPEN, Array, Group, Members, State, count
+from parallax.findings.members import OPEN, Array, Group, MemberRow, Members, State, count
 from parallax.findings.met import as_evidence, met
 from parallax.findings.summary import incident, incident_over, variant_of_many
 from parallax.kinds import KINDS
@@ -235,47 +235,19 @@ def examples(event: Finding) -> list[tuple[int, str | None]]:
     return [(offset, keys.get(offset)) for offset in samples or keys]
 
 
-def incident_named(event: Finding) -> str:
-    """Return the id of the incident that a finding has become part of; empty if it is part of none.
-
-    Raises:
-        ValueError: the event says that it is part of an incident, and names none.
-    """
-    if not is_part_of_incident(event):
-        return ""
-    named = evidence_of(event)["incident"]
-    if not isinstance(named, str):
-        raise ValueError("no incident is named that it is part of")
-    return named
-
-
-def seen_below(event: Finding) -> int:
-    """Return an offset above all differences that an incident knew when its event was made; -1 if unknown.
-
-    After a restart it is used for members that the event does not name.
-    """
-    replicas = (
-        answer for proof in evidence_of(event).get("proofs", []) for answer in proof.get("replicas", {}).values()
-    )
-    ends = [int(answer.get("log_end_offset", UNKNOWN)) for answer in replicas]
-    differed = (claim.recorded.differed for claim in sampled(event))
-    return max([*ends, *(before.below for before in differed if before is not None)], default=UNKNOWN)
-
-
-def decided(events: Iterable[Finding]) -> dict[str, int]:
+def decided(events: Iterable[Finding], members: Iterable[MemberRow] = ()) -> dict[str, int]:
     """Return by suspect id when the replicas gave the answers for the suspect's last verdict, ms since 1970 UTC.
 
-    A job that starts does not ask about these suspects again. A suspect that became part of an incident is left out,
-    because no event says what became of it afterwards.
+    A job that starts does not ask about these suspects again.
 
     Args:
         events: events of the findings table, the oldest first.
+        members: rows of the table ``members``, the oldest first.
     """
-    found: dict[str, int] = {}
-    for event in events:
-        found[event.suspect_id] = asked_ms(event)
-        if is_part_of_incident(event):
-            del found[event.suspect_id]
+    found = {event.suspect_id: asked_ms(event) for event in events}
+    for row in {one.key: one for one in members}.values():
+        if row.is_decided:
+            found[row.claim.suspect_id] = max(row.asked_ms, found.get(row.claim.suspect_id, 0))
     return found
 
 
@@ -287,9 +259,9 @@ def check_evidence(event: Finding) -> None:
     """
     try:
         if event.is_incident:
-            tally_of(event), sampled(event), examples(event), seen_below(event)
+            tally_of(event), sampled(event), examples(event)
         else:
-            claim_of(event), incident_named(event)
+            claim_of(event)
     except (AttributeError, LookupError, TypeError, OverflowError, ValueError) as error:
         raise ValueError("its evidence is of another form than that of an event") from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -17,7 +18,8 @@ from parallax.findings.finding import Finding, current, leans_on
 from parallax.findings.hanging_life import Hanging
 from parallax.findings.hanging_record import recorded as hanging_transactions
 from parallax.findings.leading import Fitness
-from parallax.findings.table import NoFindingsTableError, read_events, read_suspects
+from parallax.findings.members import OPEN, State
+from parallax.findings.table import NoFindingsTableError, read_events, read_members, read_suspects
 from parallax.guard.absences import Absences
 from parallax.guard.late import load
 from parallax.guard.timekeeper import clock_of, recorded
@@ -190,7 +192,7 @@ def _absences(settings: Settings, now: float, whole: list[str]) -> Absences:
 def _pending(
     storage: str, events: Collection[Finding], standing: Mapping[str, Finding], places: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """By partition, how many suspects have no verdict: no event names them since, and no incident can include them.
+    """By partition, how many suspects have no verdict: no event names them since, and no row of a member.
 
     What a finding explains is raised again by each audit until that finding is over, and has its verdict as long.
     """
@@ -201,18 +203,15 @@ def _pending(
         for event in events
         if event.suspect_id
     }
-    incidents: dict[TopicPartition, int] = {}
-    for event in events:
-        if event.is_incident:
-            incidents[event.place] = max(incidents.get(event.place, 0), int(event.decided_at.timestamp() * 1000))
-    found: dict[TopicPartition, int] = {}
+    members = read_members(storage)
+    for member in members:
+        if member.is_decided:
+            asked_ms = _NEVER if member.state in (*OPEN, State.EXPLAINED) else member.asked_ms
+            named[member.claim.suspect_id] = max(asked_ms, named.get(member.claim.suspect_id, 0))
+    pending = Counter(member.group.place for member in members if member.state is State.NEW)
     for rows in read_suspects(storage, decided=named):
-        for row in rows:
-            place, at = TopicPartition(row["topic"], row["partition"]), row["raised_at"]
-            is_counted = at is not None and at.timestamp() * 1000 <= incidents.get(place, 0)
-            if place in places and not is_counted:
-                found[place] = found.get(place, 0) + 1
-    return found
+        pending.update(TopicPartition(row["topic"], row["partition"]) for row in rows)
+    return {place: pending[place] for place in places if pending[place]}
 
 
 __all__ = ["Known", "known"]

@@ -1,0 +1,126 @@
+"""The rows of the table ``members``, which says what is known of each member of a group. Rows are only appended.
+
+`parallax.findings.table` reads and writes them together with the events of findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from parallax.columns import Column, Table
+from parallax.compare.tables import ABOUT
+from parallax.findings.claim import Claim
+from parallax.findings.members import Group, MemberRow, State, recorded_of, text_of
+from parallax.model import FindingKind, Rule, TopicPartition
+
+MEMBERS = "members"
+TABLE = Table(
+    MEMBERS,
+    "One row for each change of what is known of a member of an incident, or of suspects that are judged together. "
+    "The last row of a member counts. Rows that nobody needs any more are removed.",
+    (
+        Column("sequence", pa.int64(), "Number of the row, from 1."),
+        Column("topic", pa.string(), "Topic."),
+        Column("partition", pa.int32(), "Number of the partition."),
+        Column("broker", pa.int32(), "Id of the broker that all are about. -1: a difference without direction."),
+        Column("kind", pa.string(), "Kind of the incident, or of the suspects."),
+        Column("rule", pa.string(), "Invariant that is broken: I1 to I4."),
+        Column("is_proven", pa.bool_(), "Whether it is proven, or was, and an incident counts it, or counted it."),
+        Column("state", pa.string(), f"{', '.join(s.name.lower() for s in State if s is not State.UNDECIDED)}."),
+        Column("suspect_id", pa.string(), "Suspect that led to it."),
+        Column("suspected_broker", pa.int32(), "Id of the broker that the suspect accuses. -1: none."),
+        Column("suspected_kind", pa.string(), "Kind of finding that the suspect would be."),
+        Column("suspected_rule", pa.string(), "Invariant that the suspect breaks."),
+        *ABOUT,
+        Column("observations", pa.string(), "JSON: what each broker was recorded to show."),
+        Column("pivot", pa.int32(), "Id of the broker that is asked last if none is accused."),
+        Column("freed", pa.bool_(), "Whether only what the replicas show now proves the suspect."),
+        Column("raised_at_ms", pa.int64(), "When the suspect was raised, in milliseconds since 1970 UTC."),
+        Column("asked_at_ms", pa.int64(), "When the replicas were asked. 0: not yet."),
+        Column("written_at_ms", pa.int64(), "When the row was written."),
+    ),
+)
+SCHEMA = TABLE.schema
+"""Columns of the table, in order."""
+
+_ABOUT = tuple(column.name for column in ABOUT)
+_KEY = ("topic", "partition", "broker", "kind", "rule", "is_proven", "suspect_id")
+_OVER = [state.name.lower() for state in (State.OVER, State.SHOWN, State.LEFT)]
+
+
+def as_rows(members: Sequence[MemberRow], first: int, at_ms: int) -> pa.Table:
+    """Return rows for the table.
+
+    Args:
+        members: what became known of members, in this order.
+        first: number of the first row.
+        at_ms: the present time, milliseconds since 1970 UTC.
+    """
+    rows = [_as_row(one) | {"sequence": first + i, "written_at_ms": at_ms} for i, one in enumerate(members)]
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
+
+
+def _as_row(one: MemberRow) -> dict[str, Any]:
+    claim, group = one.claim, one.group
+    return {name: getattr(claim, name) for name in _ABOUT} | {
+        "topic": group.place.topic,
+        "partition": group.place.partition,
+        "broker": group.broker,
+        "kind": str(group.kind),
+        "rule": str(group.rule),
+        "is_proven": one.is_proven,
+        "state": one.state.name.lower(),
+        "suspect_id": claim.suspect_id,
+        "suspected_broker": claim.broker,
+        "suspected_kind": str(claim.kind),
+        "suspected_rule": str(claim.rule),
+        "observations": text_of(claim),
+        "pivot": claim.recorded.pivot,
+        "freed": claim.freed,
+        "raised_at_ms": claim.raised_at_ms,
+        "asked_at_ms": one.asked_ms,
+    }
+
+
+def last_rows(rows: Any, since_ms: int = 0) -> Any:
+    """Return the last row of each member, in the order of their numbers.
+
+    Args:
+        rows: rows of the table, in any order.
+        since_ms: milliseconds since 1970 UTC. Of what was dismissed, is over, or has left its group, rows that were
+            written before are left out.
+    """
+    last = rows.group_by(list(_KEY)).aggregate([("sequence", "max")])["sequence_max"]
+    found = rows.filter(pc.is_in(rows["sequence"], last)).sort_by("sequence")
+    is_old = pc.and_(pc.less(found["written_at_ms"], since_ms), pc.is_in(found["state"], pa.array(_OVER)))
+    return found.filter(pc.invert(is_old))
+
+
+def member_of(row: dict[str, Any]) -> MemberRow:
+    """Return what a row of the table says.
+
+    Raises:
+        KeyError, ValueError: the row has a state, kind or rule that this version does not know.
+    """
+    place = TopicPartition(row["topic"], row["partition"])
+    claim = Claim(
+        suspect_id=row["suspect_id"],
+        rule=Rule(row["suspected_rule"]),
+        kind=FindingKind(row["suspected_kind"]),
+        topic=place.topic,
+        partition=place.partition,
+        broker=row["suspected_broker"],
+        recorded=recorded_of(row["observations"], row["pivot"]),
+        raised_at_ms=row["raised_at_ms"],
+        freed=row["freed"],
+        **{name: row[name] for name in _ABOUT},
+    )
+    group = Group(place, row["broker"], FindingKind(row["kind"]), Rule(row["rule"]))
+    return MemberRow(group, row["is_proven"], claim, State[row["state"].upper()], row["asked_at_ms"])
+
+
+__all__ = ["MEMBERS", "SCHEMA", "TABLE", "as_rows", "last_rows", "member_of"]
