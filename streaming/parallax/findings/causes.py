@@ -122,11 +122,11 @@ class Causes:
 
         A finding about an outcome, which was confirmed since, says the same of one of the replicas.
         """
-        sides = self._last_reported(task, claim)
-        if decision.verdict is not Verdict.PENDING or not sides:
+        reported = self._reported_by(task, claim)
+        if decision.verdict is not Verdict.PENDING or claim.spread or not (reported and reported[-1]):
             return decision
-        reported = replace(decision, verdict=Verdict.CONFIRMED, accused=NOBODY, sides=sides)
-        causes = self._causes(task, claim, reported, before)
+        differing = replace(decision, verdict=Verdict.CONFIRMED, accused=NOBODY, sides=reported[-1])
+        causes = self._causes(task, claim, differing, before)
         return self._ended_by(task, claim, decision, causes, before)
 
     def _ended_by(
@@ -155,15 +155,6 @@ class Causes:
             differing = replace(decision, verdict=Verdict.CONFIRMED, accused=NOBODY, sides=sides)
             in_part |= not differing.is_explained_by(brokers)
         return replace(_explained_by(decision, causes), in_part=in_part)
-
-    def _last_reported(self, task: Task, claim: Claim) -> Sides:
-        """Return who is on which side of a difference that accuses nobody, by its last event; empty for others."""
-        if task.is_counted:
-            return claim.recorded.sides if claim.broker == NOBODY and not claim.spread else {}
-        known = self._ledger.standing(task.finding_id or "")
-        if known is None or known.broker != NOBODY or not known.stands or has_spread(known) or is_unsettled(known):
-            return {}
-        return sides_of(known)
 
     def _reported_by(self, task: Task, claim: Claim) -> list[Mapping[Side, tuple[int, ...]]]:
         """Return who was on which side of a difference that accuses nobody and is not over; none for others.

@@ -25,6 +25,7 @@ from parallax.findings.incident import PROOFS, Proof, Tally, any_exposed, counte
 from parallax.findings.members import (
     NO_COUNTS,
     OPEN,
+    RESOLUTIONS,
     WAITING,
     Array,
     Counts,
@@ -174,8 +175,10 @@ class Held:
 
     def _row(self, at: int, state: State) -> MemberRow:
         state = State.NEW if state in WAITING else state
-        asked_ms = int(self.members.rows["asked_ms"][at])
-        return MemberRow(self.group, isinstance(self, Proven), self.members.claim(at), state, asked_ms)
+        row, is_open = self.members.rows[at], state in (*OPEN, State.NEW)
+        resolution = "" if is_open else RESOLUTIONS[row["resolution"]]
+        claim = self.members.claim(at)
+        return MemberRow(self.group, isinstance(self, Proven), claim, state, int(row["asked_ms"]), resolution)
 
     def behind(self, states: Iterable[State]) -> Array:
         """Return the row numbers of members in the given states that this round has not asked about yet."""
@@ -402,6 +405,7 @@ class Proven(Held):
 
     Attributes:
         event: the incident's last event; None while the group is no incident.
+        since_ms: when the event was decided by which the incident began, or began again; milliseconds since 1970 UTC.
         writing: whether an event of the incident is being written.
         retry_at: after a failed write, no event is made before this time; seconds of the monotonic clock.
         is_asked: whether a probe of members has come back since the last event was written.
@@ -414,6 +418,7 @@ class Proven(Held):
     """
 
     event: Finding | None = None
+    since_ms: int = 0
     writing: bool = False
     retry_at: float = -_NEVER
     is_asked: bool = False
@@ -473,6 +478,8 @@ class Proven(Held):
 
         Those that have left are removed, if an event had named them as members.
         """
+        if rows[0].resolution and self.stands and rows[0].asked_ms >= self.since_ms:
+            self.ended[rows[0].resolution] += len(rows)
         if rows[0].state in (State.ALONE, State.LEFT):
             at = self.members.locate(np.array([row.claim.suspect_id for row in rows], "S32"))
             self.members.drop(at[at >= 0])
@@ -491,7 +498,8 @@ class Proven(Held):
             return
         told = tally_of(event)
         self.beside = frozenset(told.beside)
-        self.ended = Counter(told.ended if event.stands else ())
+        if not is_known and event.stands:
+            self.ended = Counter(told.ended)
         if not is_known and (event.stands or told.in_part):
             self.members.add(sampled(event), state_of(event) if event.stands else State.IN_PART)
             self._tally = None
@@ -612,9 +620,10 @@ class Proven(Held):
 
     def leave(self, at: Array) -> None:
         """Drop the members in the rows ``at``, because another finding or incident reports them from now on."""
-        left = int(np.isin(self.members.rows["state"][at], np.array(OPEN, np.uint8)).sum())
-        if left and self.stands:
-            self.ended[str(Resolution.EXPLAINED)] += left
+        left = at[np.isin(self.members.rows["state"][at], np.array(OPEN, np.uint8))]
+        if len(left) and self.stands:
+            self.ended[str(Resolution.EXPLAINED)] += len(left)
+            self.members.rows["resolution"][left] = RESOLUTIONS.index(Resolution.EXPLAINED)
         self.let_go(at)
         self._tally = None
 
@@ -650,6 +659,7 @@ class Proven(Held):
             changed |= was_counted != is_wrong
             self._tell(rows["state"][i], outcome)
             rows["state"][i], rows["asked_ms"][i] = outcome.state, asked_ms
+            rows["resolution"][i] = RESOLUTIONS.index(outcome.resolution)
             rows["again"][i] |= is_wrong
             if outcome.state is State.EXPLAINED:
                 left.explained.append(original)

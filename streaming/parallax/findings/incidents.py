@@ -211,7 +211,7 @@ class Incidents:
         if not is_by_a_person(event):
             proven.writing = False
         if event.stands != proven.stands:
-            proven.due = now + self._interval(event)
+            proven.due, proven.since_ms = now + self._interval(event), int(event.decided_at.timestamp() * 1000)
         proven.event, proven.is_asked = event, False
         if not event.stands:
             proven.end()
@@ -226,10 +226,10 @@ class Incidents:
             rows: the rows, the oldest first.
             standing: the findings that are not over.
         """
-        parts: dict[tuple[Group, bool, State, int], list[MemberRow]] = {}
+        parts: dict[tuple[Group, bool, State, str, int], list[MemberRow]] = {}
         for row in {row.key: row for row in rows}.values():
-            parts.setdefault((row.group, row.is_proven, row.state, row.asked_ms), []).append(row)
-        for (group, is_proven, state, _), part in parts.items():
+            parts.setdefault((row.group, row.is_proven, row.state, row.resolution, row.asked_ms), []).append(row)
+        for (group, is_proven, state, *_), part in parts.items():
             if is_proven:
                 self._proven_of(group).restore(part)
             elif state in (State.NEW, State.EXPLAINED):
@@ -244,7 +244,7 @@ class Incidents:
             there = [finding for finding in standing if finding.place == group.place]
             if not any(finding.is_incident for finding in there):
                 waiting.free_others([claim_of(finding) for finding in there])
-        return [row.claim for (*_, state, _), part in parts.items() if state is State.ALONE for row in part]
+        return [row.claim for (_, _, state, *_), part in parts.items() if state is State.ALONE for row in part]
 
     def unwritten(self) -> tuple[MemberRow, ...]:
         """Return the rows that the table ``members`` lacks, in their order; until `committed` is called, all again."""
@@ -570,7 +570,8 @@ class Incidents:
     def _begins(self, proven: Proven, number: int) -> bool:
         """Whether to report a group that is no incident, or was one: as a new incident, or as over."""
         if number > self._alone or (proven.event is not None and number > 0):
-            return True
+            # Of members that a process has proven and not reported, nobody knows yet whether the leader shows them.
+            return bool(proven.proofs or not len(proven.members)) or self._is_at_rest(proven)
         is_many = proven.event is not None or number + proven.tally.shown > self._alone
         return is_many and _tells_of_more(proven) and self._is_at_rest(proven)
 

@@ -31,6 +31,7 @@ TABLE = Table(
         Column("rule", pa.string(), "Invariant that is broken: I1 to I4."),
         Column("is_proven", pa.bool_(), "Whether it is proven, or was, and an incident counts it, or counted it."),
         Column("state", pa.string(), f"{', '.join(s.name.lower() for s in State if s is not State.UNDECIDED)}."),
+        Column("resolution", pa.string(), "Why it is not wrong any more. Empty: it is, or never was."),
         Column("suspect_id", pa.string(), "Suspect that led to it."),
         Column("suspected_broker", pa.int32(), "Id of the broker that the suspect accuses. -1: none."),
         Column("suspected_kind", pa.string(), "Kind of finding that the suspect would be."),
@@ -74,6 +75,7 @@ def _as_row(one: MemberRow) -> dict[str, Any]:
         "rule": str(group.rule),
         "is_proven": one.is_proven,
         "state": one.state.name.lower(),
+        "resolution": one.resolution,
         "suspect_id": claim.suspect_id,
         "suspected_broker": claim.broker,
         "suspected_kind": str(claim.kind),
@@ -120,7 +122,8 @@ def member_of(row: dict[str, Any]) -> MemberRow:
         **{name: row[name] for name in _ABOUT},
     )
     group = Group(place, row["broker"], FindingKind(row["kind"]), Rule(row["rule"]))
-    return MemberRow(group, row["is_proven"], claim, State[row["state"].upper()], row["asked_at_ms"])
+    state = State[row["state"].upper()]
+    return MemberRow(group, row["is_proven"], claim, state, row["asked_at_ms"], row["resolution"])
 
 
 __all__ = ["MEMBERS", "SCHEMA", "TABLE", "as_rows", "last_rows", "member_of"]

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from parallax.findings.claim import Claim, Recorded
+from parallax.findings.decide import Resolution
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, TopicPartition, hash_halves
 
@@ -104,6 +105,7 @@ MEMBER = np.dtype(
         ("freed", "?"),
         ("again", "?"),
         ("asked_ms", "i8"),
+        ("resolution", "u1"),
         ("written", "u1"),
     ]
 )
@@ -111,8 +113,10 @@ MEMBER = np.dtype(
 
 ``round`` is the number of the round that last asked about it. ``lone``, ``gone``, ``agreed`` and ``proven`` are its
 `Counts`. ``again`` says whether a probe of this process has proven it. ``asked_ms`` is when the replicas were asked for
-its state, milliseconds since 1970 UTC. ``written`` is its state in the table ``members``, plus 1; 0 if it is not there.
+its state, milliseconds since 1970 UTC. ``resolution`` says why it is not wrong any more, as an index into
+`RESOLUTIONS`. ``written`` is its state in the table ``members``, plus 1; 0 if it is not there.
 """
+RESOLUTIONS = ("", *map(str, Resolution))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +132,7 @@ class MemberRow:
         claim: the claim of its suspect, with what later probes need.
         state: what is known of it. A suspect in `State.OVER` was dismissed.
         asked_ms: when the replicas were asked for that, milliseconds since 1970 UTC.
+        resolution: why it is not wrong any more, a `Resolution`; empty if it is, or never was.
     """
 
     group: Group
@@ -135,6 +140,7 @@ class MemberRow:
     claim: Claim
     state: State
     asked_ms: int
+    resolution: str = ""
 
     @property
     def key(self) -> tuple[Group, bool, str]:

@@ -205,15 +205,10 @@ class FindingsTable:
             FindingsTableError: the table cannot be read.
         """
         table = self._members = self._guard(lambda: members_table(self._storage))
-        rows = self._guard(lambda: _whole(table, MEMBER_SCHEMA))
+        rows = last_rows(self._guard(lambda: _whole(table, MEMBER_SCHEMA)))
         self._rows = pc.max(rows["sequence"]).as_py() or 0
-        found = []
-        for row in last_rows(rows).to_pylist():
-            try:
-                found.append(member_of(row))
-            except (KeyError, ValueError) as error:
-                self.skipped += 1
-                log.error("a member of an incident is left out: a newer version wrote it", error=one_line(error))
+        found = _known(rows)
+        self.skipped += len(rows) - len(found)
         return found
 
     def _append_members(self, members: Sequence[MemberRow]) -> None:
@@ -327,16 +322,26 @@ def read_members(storage: str) -> list[MemberRow]:
         storage: ``storage.path`` of the settings.
 
     Raises:
-        FindingsTableError: the table cannot be read, or a row is of a newer version.
+        FindingsTableError: the table cannot be read.
     """
     uri = table_uri(storage, MEMBERS)
     try:
-        rows = _whole(DeltaTable(uri), MEMBER_SCHEMA)
-        return [member_of(row) for row in last_rows(rows).to_pylist()]
+        return _known(last_rows(_whole(DeltaTable(uri), MEMBER_SCHEMA)))
     except TableNotFoundError:
         return []
-    except (KeyError, ValueError, *_FAILURES) as error:
+    except _FAILURES as error:
         raise FindingsTableError(_one_line(uri, error)) from error
+
+
+def _known(rows: Any) -> list[MemberRow]:
+    """Return what rows of the table ``members`` say, without those that a newer version wrote."""
+    found = []
+    for row in rows.to_pylist():
+        try:
+            found.append(member_of(row))
+        except (KeyError, ValueError) as error:
+            log.error("a member of an incident is left out: a newer version wrote it", error=one_line(error))
+    return found
 
 
 def as_read(event: Finding) -> Finding:

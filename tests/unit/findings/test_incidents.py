@@ -105,19 +105,6 @@ class TestOneHundredThousand:
         assert after.counts == [8_000]
         assert [f.finding_id for f in after.open] == [f.finding_id for f in before.open]
 
-    def test_keep_their_count_through_a_restart_with_the_accused_away(self) -> None:
-        before = flood(range(1_000), at_once=1_000)
-        after = before.restarted()
-        after.suspected_before(*(lost(key) for key in range(1_000)))
-        after.settle(away)
-        for _ in range(3):
-            after.after(RECHECK_S, away)
-        assert after.counts == [1_000]
-        assert len(after.table) == len(before.table)
-        for _ in range(3):
-            after.after(RECHECK_S, wrong_where(lambda key: key < 500))
-        assert after.counts == [500]
-
     def test_that_a_start_could_not_ask_about_are_not_said_to_have_been_seen(self) -> None:
         before = flood(range(1_000), at_once=1_000)
         after = before.restarted()
@@ -279,17 +266,6 @@ class TestFew:
         life.suspect(lost(3, name="deleted-again", offset=5_000))
         life.settle(lambda claim: values(newest(2_000), NOTHING))
         assert sorted(f.offset for f in life.open) == [1_003, 5_000]
-
-    def test_that_became_part_of_an_incident_are_counted_after_a_restart(self) -> None:
-        before = flood(range(ALONE + 1), at_once=1)
-        after = before.restarted()
-        after.settle(resurrected)
-        for _ in range(2):
-            after.after(RECHECK_S, resurrected)
-        assert after.counts == [ALONE + 1]
-        for _ in range(3):
-            after.after(RECHECK_S, wrong_where(lambda key: key != 5))
-        assert after.counts == [ALONE]
 
 
 def unlike(key: int) -> Claim:

@@ -20,7 +20,7 @@ from parallax.findings.incident import tally_of
 from parallax.findings.requests import TransactionRecords
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
 from parallax.sides import parsed
-from tests.builders.answers import answers, newest, replica, silent
+from tests.builders.answers import NOTHING, answers, newest, replica, silent
 from tests.unit.findings.floods import ALONE, RESURRECTED, Flood, objects
 from tests.unit.findings.lives import RECHECK_S, RETRY_S
 from tests.unit.findings.transactions import (
@@ -419,6 +419,21 @@ class TestWhatTransactionsExplain:
         life.settle(by_index)
         rounds(life, by_index)
         assert [f.kind for f in life.open] == [CONTRADICTS]
+
+    def test_ends_where_it_was_an_incident_before_though_a_replica_is_held_back_by_now(self) -> None:
+        def held_back(claim: Claim) -> Answers:
+            values = by_key(claim).replicas | {2: replica(2, END, key=NOTHING, last_stable_offset=claim.offset)}
+            return Answers(values, leader=1) if claim.rule is Rule.LATEST_VALUE else by_others(claim)
+
+        life = Flood()
+        life.suspect(*map(value, range(40)))
+        life.settle(by_key)
+        for _ in range(8):
+            life.after(RETRY_S, by_key)
+        assert [(f.kind, tally_of(f).count) for f in life.open] == [(DIFFERS, 40)]
+        life.suspect(*map(missed, range(40)))
+        rounds(life.settle(held_back), held_back)
+        assert [(f.kind, tally_of(f).count) for f in life.open] == [(COMMITTED_WRONGLY, 40)]
 
     def test_is_not_what_another_transaction_wrote(self) -> None:
         life = flood(100)
