@@ -264,9 +264,10 @@ class Monitor(Readers):
         self._take(self._handle(Suspected(read)))
 
     def _counted(self) -> dict[str, set[str]]:
-        """By incident that is not over, the suspects of its members."""
+        """By incident that counts any, the suspects of its members."""
         names = (finding.finding_id for finding in self.lifecycle.standing() if finding.is_incident)
-        return {name: {one.suspect_id for one in self.lifecycle.members(name)} for name in names}
+        found = {name: {one.suspect_id for one in self.lifecycle.members(name)} for name in names}
+        return {name: suspects for name, suspects in found.items() if suspects}
 
     def _handle(self, event: Event) -> list[Action]:
         now = Moment(self.clock, EPOCH + timedelta(milliseconds=self.cluster.now))

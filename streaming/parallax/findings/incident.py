@@ -17,7 +17,7 @@ import numpy as np
 
 from parallax.findings.about import VARIANT
 from parallax.findings.answers import Answers
-from parallax.findings.claim import Claim, Recorded
+from parallax.findings.claim import Claim, as_json, claim_from_json
 from parallax.findings.decide import Decision, Resolution
 from parallax.findings.finding import (
     Finding,
@@ -35,7 +35,7 @@ from parallax.findings.members import OPEN, Array, Group, MemberRow, Members, St
 from parallax.findings.met import as_evidence, met
 from parallax.findings.summary import incident, incident_over, variant_of_many
 from parallax.kinds import KINDS
-from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, Severity, hash_halves, id_of
+from parallax.model import NOBODY, FindingStatus, Rule, Severity, id_of
 from parallax.sides import as_document
 
 SAMPLES = 16
@@ -75,7 +75,6 @@ class Tally:
         status: spread if all counted members have spread; unsettled if the replicas agree again about all of them,
             without proof of what is right; else confirmed.
         shown: how many members were over already when they were found: only recorded answers prove them.
-        shown_as: a hash over the members in ``shown``, which changes when they do; empty where there are none.
         in_part: how many members findings explain in part. They are not counted until those findings have ended.
         ``beside``: the brokers other than the accused that have shown the same as the accused for some member.
     """
@@ -87,7 +86,6 @@ class Tally:
     highest: int = -1
     status: FindingStatus = FindingStatus.CONFIRMED
     shown: int = 0
-    shown_as: str = ""
     in_part: int = 0
     beside: tuple[int, ...] = ()
 
@@ -142,9 +140,8 @@ def incident_event(
             "ended": dict(tally.ended),
             "lowest_offset": tally.lowest,
             "highest_offset": tally.highest,
-            "samples": [_sample(claim) for claim in _samples(members)],
+            "samples": [as_json(claim) for claim in _samples(members)],
             "shown": tally.shown,
-            "shown_as": tally.shown_as,
             "in_part": tally.in_part,
             "beside": list(tally.beside),
         },
@@ -216,7 +213,6 @@ def tally_of(event: Finding) -> Tally:
         lowest=int(said.get("lowest_offset", -1)),
         highest=int(said.get("highest_offset", -1)),
         shown=int(said.get("shown", 0)),
-        shown_as=str(said.get("shown_as", "")),
         in_part=int(said.get("in_part", 0)),
         beside=tuple(int(broker) for broker in said.get("beside", ())),
     )
@@ -271,28 +267,7 @@ def sampled(event: Finding) -> list[Claim]:
 
     The event names only some of the members that it counts.
     """
-    found = []
-    for sample in evidence_of(event).get("incident", {}).get("samples", []):
-        high, low = hash_halves(sample["key_hash"])
-        found.append(
-            Claim(
-                suspect_id=sample["suspect_id"],
-                rule=Rule(sample["rule"]),
-                kind=FindingKind(sample["kind"]),
-                topic=event.topic,
-                partition=event.partition,
-                broker=int(sample["broker"]),
-                offset=int(sample["offset"]),
-                producer_id=int(sample["producer_id"]),
-                transaction_start_offset=int(sample.get("transaction_start_offset", UNKNOWN)),
-                marker_offset=int(sample["marker_offset"]),
-                key_hash_hi=high,
-                key_hash_lo=low,
-                recorded=Recorded.parse(json.dumps(sample["recorded"])),
-                raised_at_ms=int(sample["raised_at_ms"]),
-            )
-        )
-    return found
+    return [claim_from_json(event.place, one) for one in evidence_of(event).get("incident", {}).get("samples", [])]
 
 
 def part_of_incident(finding: Finding, incident_id: str, at: datetime) -> Finding:
@@ -335,13 +310,10 @@ def counted(group: Group, members: Members) -> Tally:
 
     It also counts members that were over when they were found, and members that findings explain in part.
     """
-    shown = np.flatnonzero(members.are(State.SHOWN))
     over = Tally(in_part=count(group, members.rows[members.are(State.IN_PART)]))
-    if len(shown):
-        rows = members.rows[shown]
+    if len(rows := members.rows[members.are(State.SHOWN)]):
         lowest, highest = int(rows["offset"].min()), int(rows["offset"].max())
-        shown_as = members.digest(shown)
-        over = replace(over, lowest=lowest, highest=highest, shown=count(group, rows), shown_as=shown_as)
+        over = replace(over, lowest=lowest, highest=highest, shown=count(group, rows))
     rows = members.rows[members.are(*OPEN)]
     if not len(rows):
         return over
@@ -372,20 +344,3 @@ def _samples(members: Members) -> list[Claim]:
     if not len(by_offset):
         return []
     return members.claims(by_offset[np.unique(np.linspace(0, len(by_offset) - 1, SAMPLES).astype(np.int64))])
-
-
-def _sample(claim: Claim) -> dict[str, Any]:
-    recorded = {name: value for name, value in claim.recorded.as_json().items() if value != {}}
-    return {
-        "offset": claim.offset,
-        "key_hash": claim.key_text,
-        "suspect_id": claim.suspect_id,
-        "kind": str(claim.kind),
-        "rule": str(claim.rule),
-        "broker": claim.broker,
-        "producer_id": claim.producer_id,
-        "transaction_start_offset": claim.transaction_start_offset,
-        "marker_offset": claim.marker_offset,
-        "recorded": recorded,
-        "raised_at_ms": claim.raised_at_ms,
-    }

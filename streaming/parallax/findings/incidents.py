@@ -71,8 +71,7 @@ def _divergences(group: Group, singles: Mapping[str, Finding]) -> dict[tuple[int
 
 def _tells_of_more(proven: Proven) -> bool:
     """Whether more members were over when they were found than the last event reports."""
-    told = "" if proven.event is None else tally_of(proven.event).shown_as
-    return bool(proven.tally.shown_as) and proven.tally.shown_as != told
+    return proven.tally.shown > (0 if proven.event is None else tally_of(proven.event).shown)
 
 
 def _ended(proven: Proven) -> dict[str, int]:
@@ -113,6 +112,7 @@ class Incidents:
         self._over: dict[str, list[Claim]] = {}
         self._on_others: list[Claim] = []
         self._unwritten: list[MemberRow] = []
+        self._becoming_part: list[MemberRow] = []
         self._retry_at = -_NEVER
 
     # What comes in.
@@ -262,7 +262,7 @@ class Incidents:
 
     def committed(self) -> None:
         """Note that the rows that `unwritten` returned last are in the table."""
-        self._unwritten = []
+        self._unwritten, self._becoming_part = [], []
 
     def note_alone(self, claims: Iterable[Claim]) -> None:
         """Keep rows for the table ``members`` about claims that are probed one by one. No other table has them."""
@@ -275,6 +275,9 @@ class Incidents:
             now: seconds of the monotonic clock.
         """
         self._retry_at = now + self._retry_s
+        # The rows may be written. Without their events they are findings of their own.
+        self._unwritten += [replace(row, state=State.LEFT) for row in self._becoming_part]
+        self._becoming_part = []
         for proven in self._proven.values():
             if proven.writing:
                 proven.writing, proven.retry_at = False, now + self._retry_s
@@ -525,7 +528,9 @@ class Incidents:
             if event.stands:
                 part = list(self._singles.get(group, {}).values())[:_ABSORBED]
                 events += [part_of_incident(single, event.finding_id, at) for single in part]
-                self._unwritten += [MemberRow(group, True, claim_of(one), state_of(one), asked_ms(one)) for one in part]
+                rows = [MemberRow(group, True, claim_of(one), state_of(one), asked_ms(one)) for one in part]
+                self._becoming_part += rows
+                self._unwritten += rows
         return events
 
     def _event(self, proven: Proven, at: datetime) -> Finding:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,9 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from parallax.columns import Column, Table
-from parallax.compare.tables import ABOUT
-from parallax.findings.claim import Claim
-from parallax.findings.members import Group, MemberRow, State, recorded_of, text_of
+from parallax.findings.claim import as_json, claim_from_json
+from parallax.findings.members import Group, MemberRow, State
 from parallax.model import FindingKind, Rule, TopicPartition
 
 MEMBERS = "members"
@@ -33,14 +33,7 @@ TABLE = Table(
         Column("state", pa.string(), f"{', '.join(s.name.lower() for s in State if s is not State.UNDECIDED)}."),
         Column("resolution", pa.string(), "Why it is not wrong any more. Empty: it is, or never was."),
         Column("suspect_id", pa.string(), "Suspect that led to it."),
-        Column("suspected_broker", pa.int32(), "Id of the broker that the suspect accuses. -1: none."),
-        Column("suspected_kind", pa.string(), "Kind of finding that the suspect would be."),
-        Column("suspected_rule", pa.string(), "Invariant that the suspect breaks."),
-        *ABOUT,
-        Column("observations", pa.string(), "JSON: what each broker was recorded to show."),
-        Column("pivot", pa.int32(), "Id of the broker that is asked last if none is accused."),
-        Column("freed", pa.bool_(), "Whether only what the replicas show now proves the suspect."),
-        Column("raised_at_ms", pa.int64(), "When the suspect was raised, in milliseconds since 1970 UTC."),
+        Column("claim", pa.string(), "JSON: what the suspect says, and what was recorded of the replicas."),
         Column("asked_at_ms", pa.int64(), "When the replicas were asked. 0: not yet."),
         Column("written_at_ms", pa.int64(), "When the row was written."),
     ),
@@ -48,7 +41,6 @@ TABLE = Table(
 SCHEMA = TABLE.schema
 """Columns of the table, in order."""
 
-_ABOUT = tuple(column.name for column in ABOUT)
 _KEY = ("topic", "partition", "broker", "kind", "rule", "is_proven", "suspect_id")
 _OVER = [state.name.lower() for state in (State.OVER, State.SHOWN, State.LEFT)]
 
@@ -66,8 +58,8 @@ def as_rows(members: Sequence[MemberRow], first: int, at_ms: int) -> pa.Table:
 
 
 def _as_row(one: MemberRow) -> dict[str, Any]:
-    claim, group = one.claim, one.group
-    return {name: getattr(claim, name) for name in _ABOUT} | {
+    group = one.group
+    return {
         "topic": group.place.topic,
         "partition": group.place.partition,
         "broker": group.broker,
@@ -76,14 +68,8 @@ def _as_row(one: MemberRow) -> dict[str, Any]:
         "is_proven": one.is_proven,
         "state": one.state.name.lower(),
         "resolution": one.resolution,
-        "suspect_id": claim.suspect_id,
-        "suspected_broker": claim.broker,
-        "suspected_kind": str(claim.kind),
-        "suspected_rule": str(claim.rule),
-        "observations": text_of(claim),
-        "pivot": claim.recorded.pivot,
-        "freed": claim.freed,
-        "raised_at_ms": claim.raised_at_ms,
+        "suspect_id": one.claim.suspect_id,
+        "claim": json.dumps(as_json(one.claim), separators=(",", ":")),
         "asked_at_ms": one.asked_ms,
     }
 
@@ -109,18 +95,7 @@ def member_of(row: dict[str, Any]) -> MemberRow:
         KeyError, ValueError: the row has a state, kind or rule that this version does not know.
     """
     place = TopicPartition(row["topic"], row["partition"])
-    claim = Claim(
-        suspect_id=row["suspect_id"],
-        rule=Rule(row["suspected_rule"]),
-        kind=FindingKind(row["suspected_kind"]),
-        topic=place.topic,
-        partition=place.partition,
-        broker=row["suspected_broker"],
-        recorded=recorded_of(row["observations"], row["pivot"]),
-        raised_at_ms=row["raised_at_ms"],
-        freed=row["freed"],
-        **{name: row[name] for name in _ABOUT},
-    )
+    claim = claim_from_json(place, json.loads(row["claim"]))
     group = Group(place, row["broker"], FindingKind(row["kind"]), Rule(row["rule"]))
     state = State[row["state"].upper()]
     return MemberRow(group, row["is_proven"], claim, state, row["asked_at_ms"], row["resolution"])

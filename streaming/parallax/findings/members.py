@@ -11,7 +11,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -270,7 +269,7 @@ class Members:
             was_written = self._rows["written"][known[is_known]] > 0
             rows["written"][is_known] = np.where(was_written, _OTHERWISE, rows["written"][is_known])
             self.drop(known[is_known])
-        recorded = pa.array(map(text_of, claims), pa.string())
+        recorded = pa.array(map(_text, claims), pa.string())
         further = [self._further, _further_of(claims)]
         self._put(np.concatenate([self._rows, rows]), [self._recorded, recorded], further)
 
@@ -391,13 +390,6 @@ class Members:
         is_so = np.isin(rows["state"][at], np.array(states, np.uint8))
         return at[is_so & (rows["producer_id"][at] == producer_id)]
 
-    def digest(self, at: Array) -> str:
-        """Return a short hash of the suspect ids in the rows ``at``.
-
-        Two hashes differ if the members do, so that a change is noticed.
-        """
-        return blake2b(np.sort(self.rows["suspect"][at]).tobytes(), digest_size=8).hexdigest()
-
     def tell(self, at: int, claim: Claim) -> None:
         """Change which record a member about a transaction names, by offset and key.
 
@@ -428,7 +420,7 @@ class Members:
             marker_offset=int(row["marker_offset"]),
             key_hash_hi=int(row["key_hash_hi"]),
             key_hash_lo=int(row["key_hash_lo"]),
-            recorded=recorded_of(self._recorded[at].as_py(), int(row["pivot"])),
+            recorded=_recorded_of(self._recorded[at].as_py(), int(row["pivot"])),
             raised_at_ms=int(row["raised_at_ms"]),
             freed=bool(row["freed"]),
         )
@@ -444,7 +436,7 @@ def _further_of(claims: Sequence[Claim]) -> Any:
     return pa.array(keys, pa.list_(pa.int64()))
 
 
-def text_of(claim: Claim) -> str:
+def _text(claim: Claim) -> str:
     """Return what was recorded of the replicas, as JSON; empty where nothing was, as of most."""
     if claim.recorded == Recorded(pivot=claim.recorded.pivot):
         return ""
@@ -452,13 +444,7 @@ def text_of(claim: Claim) -> str:
     return json.dumps(said, separators=(",", ":"))
 
 
-def recorded_of(text: str, pivot: int) -> Recorded:
-    """Return what was recorded of the replicas, from the text that `text_of` returned.
-
-    Args:
-        text: the text.
-        pivot: id of the broker that is asked last, if nobody is accused.
-    """
+def _recorded_of(text: str, pivot: int) -> Recorded:
     return replace(Recorded.parse(text), pivot=pivot) if text else Recorded(pivot=pivot)
 
 

@@ -675,16 +675,6 @@ class TestThatArePossiblyGone:
         life.settle(gone)
         assert life.machine.status().pending == {("orders", 0): 200}
 
-    def test_an_incident_counts_as_before_after_one_look_that_says_so(self) -> None:
-        life = flood(range(self.PAGES), at_once=self.PAGES).after(RECHECK_S, resurrected)
-        after = life.restarted(1)
-        after.suspected_before(*(lost(key) for key in range(self.PAGES)))
-        after.settle(gone)
-        for _ in range(3):
-            after.after(RECHECK_S, resurrected)
-        assert after.counts == [self.PAGES]
-        assert after.table == life.table
-
     def test_an_incident_that_is_gone_ends(self) -> None:
         life = flood(range(1_000), at_once=1_000).after(RECHECK_S, resurrected)
         for said in (gone, resurrected, gone):

@@ -124,18 +124,6 @@ class TestThousands:
         assert (life.last.status, evidence_of(life.last)["resolution"]) == (FindingStatus.RESOLVED, "healed")
         assert "none of the transactions of orders-0 was shown wrongly any more (2,000 healed)" in life.last.summary
 
-    def test_keep_their_count_through_a_restart(self) -> None:
-        before = flood(1_000)
-        before.after(RECHECK_S, by_index)
-        after = before.restarted()
-        after.suspected_before(*map(turned, range(1_000)))  # As they are in their table: no event names them.
-        after.settle(by_index)
-        rounds(after, by_index)
-        assert after.counts == [1_000]
-        assert [f.finding_id for f in after.open] == [f.finding_id for f in before.open]
-        rounds(after, where(lambda n: n < 400, by_index, healed))
-        assert after.counts == [400]
-
     def test_keep_their_count_through_a_restart_after_which_nothing_proves_them_again(self) -> None:
         def cleaned(claim: Claim) -> Answers:
             """The cleaner goes by the same index: it has taken the ABORT, and left the record."""
