@@ -84,8 +84,8 @@ def last_rows(rows: Any, since_ms: int = 0) -> Any:
     """
     last = rows.group_by(list(_KEY)).aggregate([("sequence", "max")])["sequence_max"]
     found = rows.filter(pc.is_in(rows["sequence"], last)).sort_by("sequence")
-    is_old = pc.and_(pc.less(found["written_at_ms"], since_ms), pc.is_in(found["state"], pa.array(_OVER)))
-    return found.filter(pc.invert(is_old))
+    is_old = pc.less(found["written_at_ms"], pa.scalar(since_ms, pa.int64()))
+    return found.filter(pc.invert(pc.and_(is_old, pc.is_in(found["state"], pa.array(_OVER)))))
 
 
 def member_of(row: dict[str, Any]) -> MemberRow:
