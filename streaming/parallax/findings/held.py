@@ -760,6 +760,6 @@ def remembering(claim: Claim, proof: Proof) -> Claim:
     if proof.decision.accused != NOBODY:
         return claim
     recorded = replace(claim.recorded, differed=differed(claim, proof.answers))
-    if not recorded.sides:
+    if len(proof.decision.sides) > len(recorded.sides):
         recorded = replace(recorded, sides=dict(proof.decision.sides), pivot=claim.pivot)
     return replace(claim, recorded=recorded)

@@ -367,6 +367,21 @@ class TestWhatTransactionsExplain:
         rounds(life, where(lambda n: n < 50, healed, by_index))
         assert {(f.rule, tally_of(f).count) for f in life.open} == {(Rule.OUTCOME, 50), (Rule.LATEST_VALUE, 50)}
 
+    def test_stays_explained_after_a_restart_though_a_copy_shows_the_same_by_now(self) -> None:
+        def copied(claim: Claim) -> Answers:
+            shows = {b: replica(b, END, key=newest(claim.offset) if b > 1 else NOTHING) for b in (1, 2, 3)}
+            return Answers(shows, leader=1) if claim.rule is Rule.LATEST_VALUE else by_index(claim)
+
+        life = flood(100)
+        life.suspect(*map(value, range(40)))
+        life.settle(by_index)
+        after = life.restarted(1)
+        after.suspected_before(*life.raised.values())
+        rounds(after.settle(copied), copied)
+        assert [(f.kind, tally_of(f).count) for f in after.open] == [(CONTRADICTS, 100)]
+        rounds(after, where(lambda n: n >= 40, by_index, healed), 6)
+        assert {(f.kind, tally_of(f).count) for f in after.open} == {(CONTRADICTS, 60), (DIFFERS, 40)}
+
     def test_is_a_finding_once_the_transaction_has_healed_while_nobody_looked(self) -> None:
         before = flood(100)
         before.suspect(value(5))
