@@ -38,10 +38,10 @@ from parallax.findings.happenings import (
     Tick,
 )
 from parallax.findings.history import KeyHistory, read_logs
-from parallax.findings.incident import decided
+from parallax.findings.incident import decided, group_of
 from parallax.findings.incidents import ALONE
 from parallax.findings.lifecycle import Lifecycle
-from parallax.findings.members import MemberRow
+from parallax.findings.members import OPEN, MemberRow, State
 from parallax.findings.requests import Wants
 from parallax.findings.table import as_read
 from parallax.model import FindingStatus, ReadEvent, Rule
@@ -254,20 +254,12 @@ class Monitor(Readers):
 
     def restart(self) -> None:
         """The process ends, and what lives in its memory begins again from the tables."""
-        counted = self._counted()
         self.lifecycle = self._life()
         self.todo.clear()
         self._take(self._handle(Loaded(self.table, self.members)))
         known = decided(self.table, self.members)
-        assert counted.items() <= self._counted().items(), "a start counts what the process had counted"
         read = [claim for name, claim in self.raised.items() if claim.raised_at_ms >= known.get(name, 0)]
         self._take(self._handle(Suspected(read)))
-
-    def _counted(self) -> dict[str, set[str]]:
-        """By incident that counts any, the suspects of its members."""
-        names = (finding.finding_id for finding in self.lifecycle.standing() if finding.is_incident)
-        found = {name: {one.suspect_id for one in self.lifecycle.members(name)} for name in names}
-        return {name: suspects for name, suspects in found.items() if suspects}
 
     def _handle(self, event: Event) -> list[Action]:
         now = Moment(self.clock, EPOCH + timedelta(milliseconds=self.cluster.now))
@@ -352,7 +344,9 @@ class Monitor(Readers):
         """An event; that of an incident as the events of its members."""
         if not event.is_incident:
             return [event]
-        counted, shown = self.lifecycle.members(event.finding_id), self.lifecycle.shown(event.finding_id)
+        last = {row.key: row for row in self.members}.values()
+        mine = [row for row in last if row.is_proven and row.group == group_of(event)]
+        counted, shown = ([_member(row) for row in mine if row.state in states] for states in (OPEN, (State.SHOWN,)))
         return self.singles.of(event, counted, shown)
 
     def had_ended(self, first: Finding, later: Finding) -> bool:
@@ -388,6 +382,13 @@ class Monitor(Readers):
         self.tick(awaited=self.coverage is not None and self.coverage.awaits_report)
         self.batch()
         return self.probe(between)
+
+
+def _member(row: MemberRow) -> Claim:
+    """What a row of an incident's member says, as a claim of the incident."""
+    _, broker, kind, rule = row.group
+    recorded = replace(row.claim.recorded, pivot=row.claim.pivot)
+    return replace(row.claim, broker=broker, kind=kind, rule=rule, recorded=recorded)
 
 
 def _finding(event: findings.Finding, claim: Claim, now: int, before: Cluster) -> Finding:

@@ -764,28 +764,6 @@ class Incidents:
             for offset in proven.members.offsets_of(key, State.WRONG)
         ]
 
-    def members(self, finding_id: str) -> list[Claim]:
-        """Return the members that the incident ``finding_id`` counts: one claim each, as `Proven.as_finding` makes it.
-
-        Empty if there is no such incident. There may be hundreds of thousands of members, and the call makes an object
-        of each.
-        """
-        for proven in self._proven.values():
-            if proven.event is not None and proven.event.finding_id == finding_id:
-                return [proven.claim(at) for at in np.flatnonzero(proven.members.are(*OPEN)).tolist()]
-        return []
-
-    def shown(self, finding_id: str) -> list[Claim]:
-        """Return the members of the incident ``finding_id`` that were over before it was first reported.
-
-        Recorded answers prove them, but no replica shows them any more (`State.SHOWN`). There is one claim for each, as
-        `Proven.as_finding` makes it.
-        """
-        for proven in self._proven.values():
-            if proven.event is not None and proven.event.finding_id == finding_id:
-                return [proven.claim(at) for at in np.flatnonzero(proven.members.are(State.SHOWN)).tolist()]
-        return []
-
     def pending(self) -> dict[TopicPartition, int]:
         """Return by partition how many suspects in groups have no verdict yet."""
         found: dict[TopicPartition, int] = {}

@@ -229,17 +229,6 @@ class Lifecycle:
         """Return the findings that are not over, acknowledged or not."""
         return [finding for finding in self._ledger if finding.stands]
 
-    def members(self, finding_id: str) -> list[Claim]:
-        """Return the members that the incident ``finding_id`` counts, each as a claim of its own."""
-        return self._incidents.members(finding_id)
-
-    def shown(self, finding_id: str) -> list[Claim]:
-        """Return the members of the incident ``finding_id`` that were over before it was first reported.
-
-        Each is a claim of its own.
-        """
-        return self._incidents.shown(finding_id)
-
     def status(self) -> FindingsStatus:
         """Return numbers and lists of suspects and findings for metrics. Only what is in the tables counts."""
         pending, waits = self._incidents.pending(), self._incidents.reasons()
