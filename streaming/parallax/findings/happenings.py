@@ -201,7 +201,7 @@ class FindingsStatus:
         asked_again: by finding id, the result of the last probe since the start that left the finding as it was. Only
             for findings that are not over. Incidents are left out, because they are asked about page by page.
         error: why findings cannot be written or read at present; None where they can.
-        skipped: how many rows of the tables of suspects and findings are ignored, because a newer version wrote them.
+        skipped: how many rows of the tables suspects, members and findings are ignored: a newer version wrote them.
     """
 
     open: tuple[Finding, ...] = ()
