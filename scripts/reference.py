@@ -31,6 +31,7 @@ from parallax.audit import ledger
 from parallax.cli import app
 from parallax.compare import tables as compare_tables
 from parallax.config import AlertingSettings, Settings, WebhookSettings
+from parallax.findings import member_rows
 from parallax.findings import table as findings_table
 from parallax.guard import late
 from parallax.guard import table as guard_table
@@ -51,6 +52,7 @@ TABLES = (
     TICKS,
     compare_tables.TABLE,
     findings_table.TABLE,
+    member_rows.TABLE,
     ledger.TABLE,
     guard_table.TABLE,
     late.TABLE,

@@ -657,17 +657,18 @@ def take_over(path: str, key: str, epoch: int) -> None:
     from parallax.alerting.webhook.record import NOTIFICATIONS, create_notifications
     from parallax.audit.ledger import AUDITS, create_audits
     from parallax.compare.tables import create_suspects
-    from parallax.findings.table import FINDINGS, SUSPECTS, FindingsTable
+    from parallax.findings.member_rows import MEMBERS
+    from parallax.findings.table import FINDINGS, SUSPECTS, FindingsTable, members_table
     from parallax.views.hash_key import name_of
     from parallax.views.tables import PROGRESS, VIEWS, create_tables, rust_uri
 
     hold(path, epoch)
     try:
         create_tables(path, name_of(key))
-        for create in (create_suspects, FindingsTable, create_audits, create_notifications):
+        for create in (create_suspects, FindingsTable, members_table, create_audits, create_notifications):
             create(path)
         with ThreadPoolExecutor() as pool:
-            names = (*VIEWS, PROGRESS, SUSPECTS, FINDINGS, AUDITS, NOTIFICATIONS)
+            names = (*VIEWS, PROGRESS, SUSPECTS, FINDINGS, MEMBERS, AUDITS, NOTIFICATIONS)
             list(pool.map(lambda name: raise_fence(rust_uri(path, name), epoch), names))
     except (DeltaError, OSError) as error:
         raise InterruptedJobError(

@@ -17,6 +17,7 @@ from parallax.alerting.webhook.record import NOTIFICATIONS
 from parallax.audit.ledger import AUDITS
 from parallax.config import Settings
 from parallax.errors import SetupError
+from parallax.findings.member_rows import MEMBERS
 from parallax.findings.table import FINDINGS, SUSPECTS
 from parallax.guard.table import GUARD_EVENTS
 from parallax.model import TopicPartition
@@ -31,7 +32,8 @@ from parallax.views.tables import LATE_REPLICAS, PROGRESS, VIEWS
 log = structlog.get_logger(__name__)
 
 
-_TABLES = (*VIEWS, PROGRESS, SUSPECTS, FINDINGS, AUDITS, NOTIFICATIONS, GUARD_EVENTS, LATE_REPLICAS, REPAIR_EVENTS)
+_OF_FINDINGS = (SUSPECTS, FINDINGS, MEMBERS)
+_TABLES = (*VIEWS, PROGRESS, *_OF_FINDINGS, AUDITS, NOTIFICATIONS, GUARD_EVENTS, LATE_REPLICAS, REPAIR_EVENTS)
 _FOLDERS = ("checkpoints", "control", "feedback", *_TABLES)
 """The folders that a job keeps below ``storage.path``, on a local disk."""
 

@@ -38,9 +38,10 @@ from parallax.findings.happenings import (
     Tick,
 )
 from parallax.findings.history import KeyHistory, read_logs
-from parallax.findings.incident import decided
+from parallax.findings.incident import decided, group_of
 from parallax.findings.incidents import ALONE
 from parallax.findings.lifecycle import Lifecycle
+from parallax.findings.members import OPEN, MemberRow, State
 from parallax.findings.requests import Wants
 from parallax.findings.table import as_read
 from parallax.model import FindingStatus, ReadEvent, Rule
@@ -104,6 +105,8 @@ class Monitor(Readers):
     """What the findings table would hold, in order; of an incident, what it says of each key or transaction."""
     table: list[findings.Finding] = field(default_factory=list)
     """What the findings table would hold, as it is."""
+    members: list[MemberRow] = field(default_factory=list)
+    """What the table of members would hold."""
     confirmed: list[Finding] = field(default_factory=list)
     dismissed: list[tuple[Claim, str]] = field(default_factory=list)
     cuts_before: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
@@ -251,11 +254,11 @@ class Monitor(Readers):
         return life
 
     def restart(self) -> None:
-        """The process ends, and what lives in its memory begins again from the two tables."""
+        """The process ends, and what lives in its memory begins again from the tables."""
         self.lifecycle = self._life()
         self.todo.clear()
-        self._take(self._handle(Loaded(self.table)))
-        known = decided(self.table)
+        self._take(self._handle(Loaded(self.table, self.members)))
+        known = decided(self.table, self.members)
         read = [claim for name, claim in self.raised.items() if claim.raised_at_ms >= known.get(name, 0)]
         self._take(self._handle(Suspected(read)))
 
@@ -323,6 +326,7 @@ class Monitor(Readers):
         """Commit events; returns what the lifecycle asks for then."""
         numbered = [replace(e, sequence=len(self.table) + 1 + i) for i, e in enumerate(action.events)]
         assert [as_read(event) for event in numbered] == numbered, "what is written must be what is read"
+        self.members += action.members
         self.table += numbered
         then = self._handle(Committed(numbered))
         events = []
@@ -346,7 +350,9 @@ class Monitor(Readers):
         """An event; that of an incident as the events of its members."""
         if not event.is_incident:
             return [event]
-        counted, shown = self.lifecycle.members(event.finding_id), self.lifecycle.shown(event.finding_id)
+        last = {row.key: row for row in self.members}.values()
+        mine = [row for row in last if row.is_proven and row.group == group_of(event)]
+        counted, shown = ([_member(row) for row in mine if row.state in states] for states in (OPEN, (State.SHOWN,)))
         return self.singles.of(event, counted, shown)
 
     def had_ended(self, first: Finding, later: Finding) -> bool:
@@ -382,6 +388,13 @@ class Monitor(Readers):
         self.tick(awaited=self.coverage is not None and self.coverage.awaits_report)
         self.batch()
         return self.probe(between)
+
+
+def _member(row: MemberRow) -> Claim:
+    """What a row of an incident's member says, as a claim of the incident."""
+    _, broker, kind, rule = row.group
+    recorded = replace(row.claim.recorded, pivot=row.claim.pivot)
+    return replace(row.claim, broker=broker, kind=kind, rule=rule, recorded=recorded)
 
 
 def _finding(event: findings.Finding, claim: Claim, now: int, before: Cluster) -> Finding:

@@ -463,7 +463,7 @@ def _findings(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield _gauge(
         "findings_skipped_rows",
-        "Rows of the tables findings and suspects that Parallax ignores: a newer version wrote them.",
+        "Rows of the tables findings, members and suspects that Parallax ignores: a newer version wrote them.",
         (),
         [([], status.skipped)],
     )

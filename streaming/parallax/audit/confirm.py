@@ -20,8 +20,9 @@ from parallax.config import Settings, StorageSettings
 from parallax.findings.finding import Finding, current
 from parallax.findings.history import RecordedHistory
 from parallax.findings.manager import FindingsManager
+from parallax.findings.members import MemberRow
 from parallax.findings.probe import Prober
-from parallax.findings.table import FindingsTable, FindingsTableError, NoFindingsTableError
+from parallax.findings.table import FindingsTable, FindingsTableError, NoFindingsTableError, read_members
 from parallax.model import FindingStatus, IsolationLevel, TopicPartition
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
@@ -67,13 +68,14 @@ class MemoryStore:
 
     Args:
         recorded: events of the findings table, oldest first; the manager continues from them, as the job's would.
+        members: rows of the table ``members``, oldest first.
     """
 
     skipped = 0
     """How many events could not be read: none, since no other version writes here."""
 
-    def __init__(self, recorded: Sequence[Finding] = ()) -> None:
-        self._events = list(recorded)
+    def __init__(self, recorded: Sequence[Finding] = (), members: Sequence[MemberRow] = ()) -> None:
+        self._events, self._members = list(recorded), list(members)
         known = current(recorded)
         self.on_record = {name: one for name, one in known.items() if one.status is not FindingStatus.DISMISSED}
         """The last event of each finding of the table."""
@@ -82,11 +84,15 @@ class MemoryStore:
         """All events of the store, oldest first."""
         return list(self._events)
 
+    def members(self) -> list[MemberRow]:
+        """What is known of each member of an incident, oldest first."""
+        return list(self._members)
+
     def news(self) -> list[Finding]:
         """The events of other processes: always none, because no other process uses this store."""
         return []
 
-    def append(self, events: Sequence[Finding]) -> list[Finding]:
+    def append(self, events: Sequence[Finding], members: Sequence[MemberRow] = ()) -> list[Finding]:
         """Number the events, and keep them in memory.
 
         Returns:
@@ -95,6 +101,7 @@ class MemoryStore:
         last = self._events[-1].sequence if self._events else 0
         numbered = [replace(event, sequence=last + 1 + i) for i, event in enumerate(events)]
         self._events += numbered
+        self._members += members
         return numbered
 
     def ended(self) -> tuple[Finding, ...]:
@@ -123,7 +130,10 @@ def standalone(
     is_there = is_remote(settings.storage.path) or recorded.is_dir()
     history = RecordedHistory(settings.storage.path) if is_there else None
     prober = Prober(client, hasher, settings.findings, payload=settings.read.payload, history=history, recorded=history)
-    store = MemoryStore([event for event in _recorded(settings.storage.path) if event.place in places])
+    events, members = _recorded(settings.storage.path)
+    store = MemoryStore(
+        [event for event in events if event.place in places], [one for one in members if one.group.place in places]
+    )
     with tempfile.TemporaryDirectory(prefix="parallax-audit-") as folder:
         # The manager takes up what the suspects table holds; those of the job are not the audit's.
         apart = settings.model_copy(update={"storage": StorageSettings(path=folder)})
@@ -137,15 +147,15 @@ def standalone(
             manager.stop()
 
 
-def _recorded(storage: str) -> list[Finding]:
-    """The events of the job's table; none where there is no table, or none that can be read, which is logged."""
+def _recorded(storage: str) -> tuple[list[Finding], list[MemberRow]]:
+    """What the job's tables say; nothing where there are none, or none that can be read, which is logged."""
     try:
-        return FindingsTable(storage, create=False).news()
+        return FindingsTable(storage, create=False).news(), read_members(storage)
     except NoFindingsTableError:
-        return []
+        return [], []
     except FindingsTableError as error:
         log.warning("the findings on record cannot be read: this audit names none of them", error=str(error))
-        return []
+        return [], []
 
 
 def _with_record(

@@ -122,14 +122,11 @@ class Causes:
 
         A finding about an outcome, which was confirmed since, says the same of one of the replicas.
         """
-        known = self._ledger.standing(task.finding_id or "")
-        if decision.verdict is not Verdict.PENDING or known is None or known.broker != NOBODY:
+        reported = self._reported_by(task, claim)
+        if decision.verdict is not Verdict.PENDING or claim.spread or not (reported and reported[-1]):
             return decision
-        sides = sides_of(known)
-        if not sides or not known.stands or has_spread(known) or is_unsettled(known):
-            return decision
-        reported = replace(decision, verdict=Verdict.CONFIRMED, accused=NOBODY, sides=sides)
-        causes = self._causes(task, claim, reported, before)
+        differing = replace(decision, verdict=Verdict.CONFIRMED, accused=NOBODY, sides=reported[-1])
+        causes = self._causes(task, claim, differing, before)
         return self._ended_by(task, claim, decision, causes, before)
 
     def _ended_by(

@@ -18,7 +18,7 @@ from parallax.compare.observations import topic_id_code
 from parallax.compare.suspect import Accusation
 from parallax.evidence.atoms import Place
 from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS, Family
-from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, TopicPartition, hash_text, id_of
+from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, TopicPartition, hash_halves, hash_text, id_of
 from parallax.sides import Side, as_document, parsed
 
 MAX_BETWEEN = 64
@@ -122,8 +122,6 @@ class Recorded:
         markers: by broker, the type of the transaction's end marker on its replica: ``commit`` or ``abort``.
         records: by broker, the content that its replica showed at the claim's offset (`RecordShown.fingerprint`).
         epochs: by broker, the leader epoch in which its log was last read before that log was truncated.
-        topics: by broker, the code of the topic's id as it was read there; only suspects of an earlier version have it,
-            later ones have ``topic_id``.
         ends: by broker, the place of the end marker that ended the transaction there, as text ``offset:leader epoch``.
         shown_to: by broker, the offset up to which its log was read before that log was truncated.
         sides: for a difference without direction: the brokers on each side.
@@ -160,7 +158,6 @@ class Recorded:
     markers: Mapping[int, str] = field(default_factory=dict)
     records: Mapping[int, str] = field(default_factory=dict)
     epochs: Mapping[int, str] = field(default_factory=dict)
-    topics: Mapping[int, str] = field(default_factory=dict)
     shown_to: Mapping[int, str] = field(default_factory=dict)
     ends: Mapping[int, str] = field(default_factory=dict)
     sides: Mapping[Side, tuple[int, ...]] = field(default_factory=dict)
@@ -305,9 +302,8 @@ class Claim:
         deleted_at: the offset at which the key was deleted, if a finding about another replica has proven that; values
             below it prove nothing. -1 where there is no such finding.
         ended: whether the finding that makes this claim is resolved.
-        freed: for a suspect: whether another finding had explained it, or had said the same, and has ended. Then only
-            what the replicas show now proves the suspect.
-        left: whether the suspect was made because a finding about another replica ended, and not by the comparison.
+        freed: for a suspect: whether another finding had explained it, had said the same, or has left it, and has
+            ended. Then only what the replicas show now proves the suspect.
     """
 
     suspect_id: str
@@ -327,7 +323,6 @@ class Claim:
     spread: bool = False
     renamed: bool = False
     freed: bool = False
-    left: bool = False
     deleted_at: int = UNKNOWN
     all_compared: bool = True
     confirmed_at_ms: int = 0
@@ -435,8 +430,7 @@ class Claim:
         It can if the claim's topic has that id, or if one of the two ids is unknown.
         A topic that is deleted and created again under its name has another id.
         """
-        read = self.recorded.topic_id or self.recorded.topics.get(self.broker, "0")
-        now = topic_id_code(topic_id)
+        read, now = self.recorded.topic_id or "0", topic_id_code(topic_id)
         return read == "0" or now == 0 or read == str(now)
 
     @property
@@ -496,7 +490,6 @@ class Claim:
             raised_at_ms=at_ms,
             spread=False,
             freed=True,
-            left=True,
             all_compared=True,
             confirmed_at_ms=0,
             ended=False,
@@ -624,6 +617,51 @@ def claim_from_row(row: Mapping[str, Any]) -> Claim:
         key_hash_lo=_number(row, "key_hash_lo", 0),
         recorded=Recorded.parse(row.get("observations") or ""),
         raised_at_ms=int(raised.timestamp() * 1000) if isinstance(raised, datetime) else int(raised or 0),
+    )
+
+
+def as_json(claim: Claim) -> dict[str, Any]:
+    """Return a suspect's claim as values for JSON, which `claim_from_json` reads; the partition is left out."""
+    numbers = ("broker", "offset", "producer_id", "transaction_start_offset", "marker_offset", "raised_at_ms")
+    return {name: getattr(claim, name) for name in numbers} | {
+        "suspect_id": claim.suspect_id,
+        "kind": str(claim.kind),
+        "rule": str(claim.rule),
+        "key_hash": claim.key_text,
+        "recorded": {name: value for name, value in claim.recorded.as_json().items() if value != {}},
+        "pivot": claim.recorded.pivot,
+        "freed": claim.freed,
+    }
+
+
+def claim_from_json(place: TopicPartition, said: Mapping[str, Any]) -> Claim:
+    """Return the claim of which `as_json` made values for JSON.
+
+    Args:
+        place: the partition that the claim is about.
+        said: these values.
+
+    Raises:
+        KeyError, ValueError: it has another form, or a kind or rule that this version does not know.
+    """
+    high, low = hash_halves(said["key_hash"])
+    recorded = Recorded.parse(json.dumps(said["recorded"]))
+    return Claim(
+        suspect_id=said["suspect_id"],
+        rule=Rule(said["rule"]),
+        kind=FindingKind(said["kind"]),
+        topic=place.topic,
+        partition=place.partition,
+        broker=int(said["broker"]),
+        offset=int(said["offset"]),
+        producer_id=int(said["producer_id"]),
+        transaction_start_offset=int(said.get("transaction_start_offset", UNKNOWN)),
+        marker_offset=int(said["marker_offset"]),
+        key_hash_hi=high,
+        key_hash_lo=low,
+        recorded=replace(recorded, pivot=said.get("pivot", recorded.pivot)),
+        raised_at_ms=int(said["raised_at_ms"]),
+        freed=said.get("freed", False),
     )
 
 

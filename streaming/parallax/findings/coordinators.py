@@ -80,6 +80,7 @@ def _unanswered(
             return {UNKNOWN: f"a partition of {STATES} has no leader"}
     if before != after:
         return {UNKNOWN: f"a partition of {STATES} has moved to another coordinator"}
+    assert not isinstance(after, ReplicaError)  # noqa: S101 - told above
     silent = set(after.values()) - listings.answered
     return {broker: str(listings.unanswered.get(broker, f"broker {broker} was not asked")) for broker in sorted(silent)}
 

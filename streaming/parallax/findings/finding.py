@@ -512,14 +512,10 @@ def asked_at(finding: Finding) -> datetime:
 def asked_ms(finding: Finding) -> int:
     """Return when the replicas gave the answers that ended a finding, milliseconds since 1970 UTC.
 
-    If the finding is not over, it is the time of the event. It is that as well if the finding became part of an
-    incident, because no probe was needed.
+    If the finding is not over, it is the time of the event.
     """
     decided = int(finding.decided_at.timestamp() * 1000)
-    if finding.stands:
-        return decided
-    evidence = evidence_of(finding)
-    asked: int = 0 if evidence.get("resolution") == Resolution.PART else evidence.get("asked_at_ms", 0)
+    asked: int = 0 if finding.stands else evidence_of(finding).get("asked_at_ms", 0)
     return min(asked, decided) if asked > 0 else decided
 
 

@@ -15,6 +15,7 @@ from parallax.findings.claim import Claim
 from parallax.findings.finding import Finding
 from parallax.findings.held import Page
 from parallax.findings.ledger import Label
+from parallax.findings.members import MemberRow
 from parallax.model import TopicPartition
 from parallax.moments import utc_text
 
@@ -40,9 +41,11 @@ class Loaded:
 
     Attributes:
         events: all events of the table, the oldest first.
+        members: all rows of the table ``members``, the oldest first.
     """
 
     events: Sequence[Finding]
+    members: Sequence[MemberRow] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +73,10 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """An event for `Lifecycle.handle`: the events of the last `Append` that it returned are in the findings table.
+    """An event for `Lifecycle.handle`: what the last `Append` that it returned holds is in the tables.
 
     Attributes:
-        events: these events, with the sequence numbers that they got in the table.
+        events: its events, with the sequence numbers that they got in the table.
     """
 
     events: Sequence[Finding]
@@ -134,9 +137,15 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """An action that `Lifecycle.handle` returns: append events to the findings table, all in one commit."""
+    """An action that `Lifecycle.handle` returns: append to the tables ``members`` and ``findings``.
+
+    Attributes:
+        events: events of findings, all in one commit.
+        members: rows of ``members``, in a commit before that: an incident's event counts what is written.
+    """
 
     events: tuple[Finding, ...]
+    members: tuple[MemberRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +201,7 @@ class FindingsStatus:
         asked_again: by finding id, the result of the last probe since the start that left the finding as it was. Only
             for findings that are not over. Incidents are left out, because they are asked about page by page.
         error: why findings cannot be written or read at present; None where they can.
-        skipped: how many rows of the tables of suspects and findings are ignored, because a newer version wrote them.
+        skipped: how many rows of the tables suspects, members and findings are ignored: a newer version wrote them.
     """
 
     open: tuple[Finding, ...] = ()

@@ -17,15 +17,27 @@ import numpy as np
 
 from parallax.backoff import backoff
 from parallax.counts import agreed
-from parallax.findings.claim import Claim, Differed, explains
+from parallax.findings.claim import Claim, explains
 from parallax.findings.decide import Resolution, differed, differs_anew
 from parallax.findings.effect import COVERED, COVERED_TOGETHER, remembered
-from parallax.findings.finding import Finding, beside
-from parallax.findings.incident import PROOFS, Proof, Tally, any_exposed, counted, tally_of
-from parallax.findings.members import NO_COUNTS, OPEN, Array, Counts, Group, Members, State, count
+from parallax.findings.finding import Finding, beside, has_spread, is_unsettled
+from parallax.findings.incident import PROOFS, Proof, Tally, any_exposed, counted, sampled, tally_of
+from parallax.findings.members import (
+    NO_COUNTS,
+    OPEN,
+    RESOLUTIONS,
+    WAITING,
+    Array,
+    Counts,
+    Group,
+    MemberRow,
+    Members,
+    State,
+    count,
+)
 from parallax.findings.summary import counted_in_words
 from parallax.kinds import TRANSACTION_KINDS
-from parallax.model import NOBODY, UNKNOWN, FindingStatus, hash_halves
+from parallax.model import NOBODY, FindingStatus, hash_halves
 
 PAGE = 4096
 """At most so many members are asked about by one probe."""
@@ -38,8 +50,7 @@ _MANY = 255
 """A member's count of probes ends here."""
 _NEVER = float("inf")
 
-WAITING = (State.NEW, State.UNDECIDED)
-_LOOKED_AT = (*OPEN, State.OVER, State.IN_PART, State.UNREAD)
+_LOOKED_AT = (*OPEN, State.OVER, State.IN_PART)
 _NOT_SEEN = (State.SPREAD, State.UNSETTLED)
 """States in which the replicas agree, so that their answers no longer show what was proven."""
 NOT_PROBED = "it has not been probed yet"
@@ -77,8 +88,6 @@ class Outcome:
             again when that finding ends.
         group: the group in which the member counts, if it is proven.
         proof: the answers that prove the member; None where it is not proven.
-        may_be: for an undecided member: the state that it gets if it turns out that an incident counted it before a
-            restart; else None.
         resolution: why the member is not wrong any more.
         reason: why the member is undecided.
         counts: what the member's probes have counted so far, this one included.
@@ -90,7 +99,6 @@ class Outcome:
     state: State
     group: Group | None = None
     proof: Proof | None = None
-    may_be: State | None = None
     resolution: str = ""
     reason: str = ""
     counts: Counts = NO_COUNTS
@@ -126,6 +134,7 @@ class Held:
         due: when the next round, or the next sample, may begin; seconds of the monotonic clock.
         busy: whether a probe is asking about a page of this group.
         most: how many transactions a page may hold: few enough for one probe to ask about all their records.
+        gone: rows for the table ``members`` about members that are not here any more.
     """
 
     group: Group
@@ -134,6 +143,42 @@ class Held:
     due: float = 0.0
     busy: bool = False
     most: int = _DEAR_PAGE
+    gone: list[MemberRow] = field(default_factory=list)
+
+    def restore(self, rows: Sequence[MemberRow]) -> None:
+        """Take in rows of the table ``members``. All are in one state, for which they were asked about together."""
+        state, asked_ms = rows[0].state, rows[0].asked_ms
+        self.members.add([row.claim for row in rows], state, asked_ms=asked_ms, written=state + 1)
+
+    def unwritten(self) -> list[MemberRow]:
+        """Return the rows that the table ``members`` lacks, in their order. Each is returned once."""
+        rows, at = self.members.rows, self.members.unwritten()
+        found = [*self.gone, *(self._row(i, State(rows["state"][i])) for i in at.tolist())]
+        rows["written"][at] = np.where(self.members.are(*WAITING)[at], State.NEW, rows["state"][at]) + 1
+        self.gone = []
+        return found
+
+    def let_go(self, at: Array, state: State = State.LEFT) -> None:
+        """Remove members, and keep rows about that for the table ``members``.
+
+        Args:
+            at: their rows.
+            state: `State.LEFT`: something else has them. `State.ALONE`: each is to be probed by itself. `State.OVER`:
+                suspects that are dismissed.
+        """
+        rows = self.members.rows
+        is_noted = np.full(len(at), True) if state is State.OVER else rows["written"][at] > 0
+        if state is State.ALONE:
+            is_noted |= rows["freed"][at]
+        self.gone += [self._row(i, state) for i in at[is_noted].tolist()]
+        self.members.drop(at)
+
+    def _row(self, at: int, state: State) -> MemberRow:
+        state = State.NEW if state in WAITING else state
+        row, is_open = self.members.rows[at], state in (*OPEN, State.NEW)
+        resolution = "" if is_open else RESOLUTIONS[row["resolution"]]
+        claim = self.members.claim(at)
+        return MemberRow(self.group, isinstance(self, Proven), claim, state, int(row["asked_ms"]), resolution)
 
     def behind(self, states: Iterable[State]) -> Array:
         """Return the row numbers of members in the given states that this round has not asked about yet."""
@@ -251,13 +296,6 @@ class Waiting(Held):
             return now
         return self.due if self.members.are(State.UNDECIDED).any() else _NEVER
 
-    def raised_by(self, at_ms: int) -> int:
-        """Return how many waiting suspects were raised at or before ``at_ms``, in milliseconds since 1970 UTC.
-
-        After a restart, only these may be members that an incident's earlier event counts.
-        """
-        return int((self.members.are(*WAITING) & (self.members.rows["raised_at_ms"] <= at_ms)).sum())
-
     def accusing(self, claim: Claim) -> list[Claim]:
         """Return the waiting suspects that accuse a replica about the key of a claim that accuses nobody.
 
@@ -298,7 +336,7 @@ class Waiting(Held):
         self.members.rows["state"][at[at >= 0]] = State.UNDECIDED
         self.reason = reason
 
-    def judged(self, page: Page, outcomes: Sequence[Outcome]) -> None:
+    def judged(self, page: Page, outcomes: Sequence[Outcome], asked_ms: int) -> None:
         """Record what a probe has shown of a page's members.
 
         Members that are proven, dismissed, or to be probed by themselves are dropped, because they wait no longer.
@@ -306,15 +344,18 @@ class Waiting(Held):
         Args:
             page: the page that was asked about.
             outcomes: for each member of the page what the probe has shown.
+            asked_ms: when the page was asked about, milliseconds since 1970 UTC.
         """
         rows, at = self.members.rows, self.located(page).tolist()
         self._note_counts(at, outcomes)
         for i, outcome in zip(at, outcomes, strict=True):
             if i >= 0:
-                rows["state"][i] = outcome.state
+                rows["state"][i], rows["asked_ms"][i] = outcome.state, asked_ms
                 self.reason = outcome.reason or self.reason
         self._fit(page, at, outcomes)
-        self.members.drop(np.flatnonzero(self.members.are(*OPEN, State.OVER, State.SHOWN, State.ALONE)))
+        self.let_go(np.flatnonzero(self.members.are(*OPEN, State.SHOWN)))
+        for state in (State.OVER, State.ALONE):
+            self.let_go(np.flatnonzero(self.members.are(state)), state)
 
     def end_round(self, now: float, retry_s: float, draw: Random) -> None:
         """If the present round has asked about all suspects, set when the next round may begin.
@@ -330,6 +371,12 @@ class Waiting(Held):
             self.attempts = self.attempts + 1 if self.members.are(State.UNDECIDED).any() else 0
             self.due = now + backoff(max(1, self.attempts), retry_s, _WAIT_MAX_S, draw)
 
+    def free_others(self, causes: Sequence[Claim]) -> None:
+        """Let the explained suspects of this group be probed again that none of the given claims explains."""
+        rows = self.members.rows
+        stays = np.logical_or.reduce([np.zeros(len(rows), np.bool_), *(_may_be_explained(rows, c) for c in causes)])
+        self._free(self.members.are(State.EXPLAINED) & ~stays)
+
     def free(self, over: Sequence[Claim] | None = None) -> None:
         """Let the explained suspects of this group be probed again.
 
@@ -343,7 +390,10 @@ class Waiting(Held):
         rows, freed = self.members.rows, self.members.are(State.EXPLAINED)
         if over is not None:
             freed &= np.logical_or.reduce([_may_be_explained(rows, one) for one in over])
-        at = np.flatnonzero(freed)
+        self._free(freed)
+
+    def _free(self, which: Array) -> None:
+        rows, at = self.members.rows, np.flatnonzero(which)
         rows["state"][at], rows["round"][at], rows["freed"][at] = State.NEW, 0, True
 
 
@@ -351,12 +401,11 @@ class Waiting(Held):
 class Proven(Held):
     """The proven members of one group, and what is known of the incident that counts them.
 
-    There is an incident once the findings table has an event of it. After a restart only this event is known: it may
-    count 4,000 members, and names 16. The other members become known as their suspects are probed again. Until then
-    nobody knows which suspects the event counts.
+    There is an incident once the findings table has an event of it.
 
     Attributes:
         event: the incident's last event; None while the group is no incident.
+        since_ms: when the event was decided by which the incident began, or began again; milliseconds since 1970 UTC.
         writing: whether an event of the incident is being written.
         retry_at: after a failed write, no event is made before this time; seconds of the monotonic clock.
         is_asked: whether a probe of members has come back since the last event was written.
@@ -366,17 +415,10 @@ class Proven(Held):
         sampled: by class of members (`classes`), how many of the class samples have asked about so far. A sample is a
             probe of some members of one class; the next sample asks about the next ones.
         ``beside``: the brokers, without the accused, that have shown the same as the accused for at least one member.
-        restored_ms: the time of the event from which the incident was restored at the start of the job, milliseconds
-            since 1970 UTC; -1 if it was not restored.
-        is_restored: whether the group was restored from an event, and some member was not asked about since.
-        unnamed: how many of the members that the event counts are not known yet. They become known as their suspects
-            are probed again.
-        undecided: how many undecided suspects the event mentions.
-        seen_below: if the incident was restored at the start of the job: an offset above all differences that it knew
-            when its last event was made. -1 if unknown.
     """
 
     event: Finding | None = None
+    since_ms: int = 0
     writing: bool = False
     retry_at: float = -_NEVER
     is_asked: bool = False
@@ -384,11 +426,6 @@ class Proven(Held):
     ended: Counter[str] = field(default_factory=Counter)
     sampled: Counter[int] = field(default_factory=Counter)
     beside: frozenset[int] = frozenset()
-    restored_ms: int = UNKNOWN
-    is_restored: bool = False
-    unnamed: int = 0
-    undecided: int = 0
-    seen_below: int = UNKNOWN
     _tally: Tally | None = None
 
     @property
@@ -424,25 +461,56 @@ class Proven(Held):
             return self.event is not None and self.event.exposed
         return any_exposed(self.group.broker, self.proofs)
 
-    def add(self, claims: Sequence[Claim], state: State, *, again: bool = False) -> None:
+    def add(self, claims: Sequence[Claim], state: State, asked_ms: int = 0, *, again: bool = False) -> None:
         """Add proven members; a member that is known already is replaced.
 
         Args:
             claims: the claims of their suspects.
             state: the state of all of these members.
+            asked_ms: when the replicas were asked for it, milliseconds since 1970 UTC.
             again: whether a probe of this process has proven them.
         """
-        self.members.add(claims, state, self.round, again=again)
+        self.members.add(claims, state, self.round, again=again, asked_ms=asked_ms)
         self._tally = None
+
+    def restore(self, rows: Sequence[MemberRow]) -> None:
+        """Take in members as the table ``members`` has them; all are in one state, and are asked about again.
+
+        Those that have left are removed, if an event had named them as members.
+        """
+        if rows[0].resolution and self.stands and rows[0].asked_ms >= self.since_ms:
+            self.ended[rows[0].resolution] += len(rows)
+        if rows[0].state in (State.ALONE, State.LEFT):
+            at = self.members.locate(np.array([row.claim.suspect_id for row in rows], "S32"))
+            self.members.drop(at[at >= 0])
+        else:
+            Held.restore(self, rows)
+        self._tally = None
+
+    def resume(self, *, is_known: bool) -> None:
+        """Take from the incident's last event, at the start, what the table ``members`` does not say.
+
+        Args:
+            is_known: whether that table has rows of the group. If not, an earlier version has written the event: of its
+                members only those that it names are known.
+        """
+        if (event := self.event) is None:
+            return
+        told = tally_of(event)
+        self.beside = frozenset(told.beside)
+        if not is_known and event.stands:
+            self.ended = Counter(told.ended)
+        if not is_known and (event.stands or told.in_part):
+            self.members.add(sampled(event), state_of(event) if event.stands else State.IN_PART)
+            self._tally = None
 
     def not_seen_again(self, number: int) -> str | None:
         """Return a text that says how many members no probe has proven again since the job started.
 
-        Example: ``3,990 of the 4,000 keys that it counts are wrong, 10 were not asked about again``.
+        Example: ``3,990 of the 4,000 keys that it counts are wrong, 10 could not be decided``.
 
         Args:
-            number: how many keys, records without a key, or transactions this process knows to be wrong. Those that
-                only the incident's event counts (``unnamed``) are added here.
+            number: how many keys, records without a key, or transactions the incident counts.
 
         Returns:
             The text. It is empty as long as a round of probes is asking about the members. None if probes have proven
@@ -451,68 +519,19 @@ class Proven(Held):
         if self.busy or self.is_unread():
             return ""
         rows, counts = self.members.rows, self.members.are(*OPEN)
-        number += self.unnamed
         stand = count(self.group, rows[counts & rows["again"]])
         if stand >= number:
             return None
-        undecided = count(self.group, rows[counts & ~rows["again"] & (rows["round"] == self.round)])
-        said = [
+        wrong = (
             f"{stand:,} of the {counted_in_words(self.group, number)} that it counts {agreed(stand, 'is', 'are')} wrong"
-        ]
-        if undecided:
-            said.append(f"{undecided:,} could not be decided")
-        if (left := number - stand - undecided) > 0:
-            said.append(f"{left:,} {agreed(left, 'was', 'were')} not asked about again")
-        return ", ".join(said)
+        )
+        return f"{wrong}, {number - stand:,} could not be decided"
 
     def end(self) -> None:
         """Mark all members as over, and drop what was kept for events, because the incident is over."""
-        self.members.rows["state"][self.members.are(*OPEN, State.UNREAD)] = State.OVER
+        self.members.rows["state"][self.members.are(*OPEN)] = State.OVER
         self.ended.clear()
-        self.unnamed = self.undecided = 0
         self.proofs, self._tally, self.beside = [], None, frozenset()
-
-    def doubt(self) -> None:
-        """Mark all members as perhaps not counted by the incident's last event (`State.UNREAD`).
-
-        It is for an event that another process may have written, because that event may count other members.
-        """
-        self.members.rows["state"][self.members.are(*OPEN, State.OVER)] = State.UNREAD
-        self._tally = None
-
-    def restore(self, named: Sequence[Claim], state: State) -> None:
-        """Add the members that the incident's last event names, and begin a round about all members.
-
-        Args:
-            named: their claims.
-            state: the state of all of them.
-        """
-        at = [self.members.find(claim.suspect_id) for claim in named]
-        known = np.array([row for row in at if row >= 0], np.int64)
-        states = self.members.rows["state"]
-        states[known[np.isin(states[known], (State.UNREAD, State.OVER))]] = state
-        self.add([claim for claim, row in zip(named, at, strict=True) if row < 0], state)
-        self.round += 1
-
-    @property
-    def unread(self) -> int:
-        """How many members are in `State.UNREAD`: nobody knows whether the incident's last event counts them.
-
-        They were proven before that event, which another process may have written. A probe of a member ends that.
-        `is_unread` is about something else: the present round.
-        """
-        return int(np.count_nonzero(self.members.rows["state"] == State.UNREAD))
-
-    def unread_about(self, claim: Claim) -> list[Claim]:
-        """Return the members in `State.UNREAD` that may explain a claim on a key's value.
-
-        They are wrongly ended transactions, and accusations about the claim's key.
-        """
-        found = self.may_explain(claim, State.UNREAD)
-        if self.group.place == claim.place and self.group.broker != NOBODY and claim.key is not None:
-            at = self.members.of_key(claim.key, State.UNREAD)
-            found += [one for one in map(self.claim, at.tolist()) if one.accused_key == claim.key]
-        return found
 
     def forget(self) -> None:
         """Drop the members that are over, to free memory.
@@ -601,50 +620,20 @@ class Proven(Held):
 
     def leave(self, at: Array) -> None:
         """Drop the members in the rows ``at``, because another finding or incident reports them from now on."""
-        left = int(np.isin(self.members.rows["state"][at], np.array(OPEN, np.uint8)).sum())
-        if left and self.stands:
-            self.ended[str(Resolution.EXPLAINED)] += left
-        self.members.drop(at)
+        left = at[np.isin(self.members.rows["state"][at], np.array(OPEN, np.uint8))]
+        if len(left) and self.stands:
+            self.ended[str(Resolution.EXPLAINED)] += len(left)
+            self.members.rows["resolution"][left] = RESOLUTIONS.index(Resolution.EXPLAINED)
+        self.let_go(at)
         self._tally = None
 
-    @property
-    def has_unnamed(self) -> bool:
-        """Whether the incident's event, read after a restart, may count members that are not known yet."""
-        return bool(self.unnamed or self.undecided)
-
-    def unnamed_as(self, claim: Claim) -> Claim:
-        """Return a suspect's claim in the form that `as_finding` gives it, as if the incident counted the suspect.
-
-        It is for a suspect that the incident may have counted before a restart, and that its event does not name. If
-        the incident accuses nobody, the claim also says below which offset the replicas had differed.
-
-        Args:
-            claim: the claim of the suspect.
-        """
-        recorded = claim.recorded
-        if self.group.broker == NOBODY and recorded.differed is None and self.seen_below != UNKNOWN:
-            claim = replace(claim, recorded=replace(recorded, differed=Differed(self.seen_below, self.seen_below)))
-        return self.as_finding(claim, State.WRONG)
-
-    def _is_doubtful(self, row: int, outcome: Outcome) -> bool:
-        """Whether a look at a row says that it is wrong only if the last event counted it."""
-        return self.members.rows["state"][row] == State.UNREAD and outcome.state in _NOT_SEEN
-
-    def _as_counted(self, outcome: Outcome, waiting: int) -> Outcome:
-        """Return the outcome of a doubtful one: unchanged if the last event counted it, else over."""
-        if not self.has_unnamed:
-            return Outcome(State.OVER, counts=outcome.counts)
-        if self.unnamed < self.unread + waiting:
-            return Outcome(State.UNDECIDED, counts=outcome.counts)
-        return outcome
-
-    def judged(self, page: Page, outcomes: Sequence[Outcome], waiting: int, soon: float) -> Left:
+    def judged(self, page: Page, outcomes: Sequence[Outcome], asked_ms: int, soon: float) -> Left:
         """Record what a probe has shown of a page's members.
 
         Args:
             page: the page that was asked about.
             outcomes: for each member of the page what the probe has shown.
-            waiting: how many suspects without a verdict may be among those that the incident's last event counts.
+            asked_ms: when the page was asked about, milliseconds since 1970 UTC.
             soon: when to ask about a sample again if one of its members needs a second probe in a row; seconds of the
                 monotonic clock.
 
@@ -660,48 +649,36 @@ class Proven(Held):
             asked = np.array([row for row in located if row >= 0][:1], np.int64)
             self.sampled.subtract(dict.fromkeys(self.classes(asked).tolist(), len(page.claims)))
             self.due = min(self.due, soon)
-        for i, original, found in self._in_order(located, page.originals, outcomes):
-            outcome = self._as_counted(found, waiting) if self._is_doubtful(i, found) else found
-            if not _says_something(rows["state"][i], outcome):
+        for i, original, outcome in zip(located, page.originals, outcomes, strict=True):
+            if i < 0 or not _says_something(rows["state"][i], outcome):
                 continue
-            was_counted, is_wrong = rows["state"][i] in (*OPEN, State.UNREAD), outcome.state in OPEN
+            was_counted, is_wrong = rows["state"][i] in OPEN, outcome.state in OPEN
             if was_counted and not is_wrong:
                 left.over.append(self.claim(i))
                 left.on_others.extend(outcome.left)
-            changed |= rows["state"][i] == State.UNREAD or was_counted != is_wrong
+            changed |= was_counted != is_wrong
             self._tell(rows["state"][i], outcome)
-            rows["state"][i] = outcome.state
+            rows["state"][i], rows["asked_ms"][i] = outcome.state, asked_ms
+            rows["resolution"][i] = RESOLUTIONS.index(outcome.resolution)
             rows["again"][i] |= is_wrong
             if outcome.state is State.EXPLAINED:
                 left.explained.append(original)
             if outcome.proof is not None and is_wrong:
                 anew += self._told_anew(i, original, outcome.proof, outcome.state)
         for claim, state in anew:
-            self.members.add([claim], state, self.round, again=True)
-        self.members.drop(np.flatnonzero(self.members.are(State.EXPLAINED)))
+            self.members.add([claim], state, self.round, again=True, asked_ms=asked_ms)
+        self.let_go(np.flatnonzero(self.members.are(State.EXPLAINED)))
         self._tally = None
         self.show([o.proof for o in outcomes if o.proof is not None], afresh=True)
         if changed and page.is_sample:
             self.round += 1  # What happened to some may have happened to all: ask about each.
         return left
 
-    def _in_order(
-        self, located: Sequence[int], originals: Sequence[Claim], outcomes: Sequence[Outcome]
-    ) -> list[tuple[int, Claim, Outcome]]:
-        """Return a page's members that are here, doubtful ones last.
-
-        How many of those the last event may count is known only after all others.
-        """
-        said = [one for one in zip(located, originals, outcomes, strict=True) if one[0] >= 0]
-        return sorted(said, key=lambda one: self._is_doubtful(one[0], one[2]))
-
     def _tell(self, before: int, outcome: Outcome) -> None:
-        """Count those that are not wrong any more, or wrong again, and those that nobody knows."""
+        """Count those that are not wrong any more, or wrong again."""
         was_wrong, is_wrong = before in OPEN, outcome.state in OPEN
         as_ended = str(Resolution.EXPLAINED if before == State.IN_PART else Resolution.HEALED)
-        if before == State.UNREAD:
-            self.unnamed = max(0, self.unnamed - is_wrong)
-        elif was_wrong and not is_wrong:
+        if was_wrong and not is_wrong:
             self.ended[outcome.resolution] += 1
         elif is_wrong and not was_wrong and self.ended[as_ended]:
             self.ended[as_ended] -= 1
@@ -725,6 +702,13 @@ class Proven(Held):
             self.beside = self.beside.union(*(beside(p.claim, p.decision, p.answers) for p in proofs))
             kept = [*([] if afresh else self.proofs[: PROOFS - 1]), *proofs]
             self.proofs = [*kept[: PROOFS - 1], proofs[-1]]
+
+
+def state_of(event: Finding) -> State:
+    """Return the state of a member by an event that is not over: its own, or the incident's."""
+    if has_spread(event):
+        return State.SPREAD
+    return State.UNSETTLED if is_unsettled(event) else State.WRONG
 
 
 def _is_asked_once_more(outcome: Outcome) -> bool:
@@ -776,6 +760,6 @@ def remembering(claim: Claim, proof: Proof) -> Claim:
     if proof.decision.accused != NOBODY:
         return claim
     recorded = replace(claim.recorded, differed=differed(claim, proof.answers))
-    if not recorded.sides:
+    if len(proof.decision.sides) > len(recorded.sides):
         recorded = replace(recorded, sides=dict(proof.decision.sides), pivot=claim.pivot)
     return replace(claim, recorded=recorded)

@@ -17,7 +17,7 @@ import numpy as np
 
 from parallax.findings.about import VARIANT
 from parallax.findings.answers import Answers
-from parallax.findings.claim import Claim, Recorded
+from parallax.findings.claim import Claim, as_json, claim_from_json
 from parallax.findings.cleared import Shown
 from parallax.findings.decide import Decision, Resolution
 from parallax.findings.finding import (
@@ -33,11 +33,11 @@ from parallax.findings.finding import (
     showed_in,
 )
 from parallax.findings.internal_keys import key_as_text
-from parallax.findings.members import OPEN, Array, Group, Members, State, count
+from parallax.findings.members import OPEN, Array, Group, MemberRow, Members, State, count
 from parallax.findings.met import SHOWED, Met, as_evidence, met
 from parallax.findings.summary import incident, incident_over, variant_of_many
 from parallax.kinds import KINDS
-from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, Severity, hash_halves, id_of
+from parallax.model import NOBODY, UNKNOWN, FindingStatus, Rule, Severity, id_of
 from parallax.sides import as_document
 
 SAMPLES = 16
@@ -77,7 +77,6 @@ class Tally:
         status: spread if all counted members have spread; unsettled if the replicas agree again about all of them,
             without proof of what is right; else confirmed.
         shown: how many members were over already when they were found: only recorded answers prove them.
-        shown_as: a hash over the members in ``shown``, which changes when they do; empty where there are none.
         in_part: how many members findings explain in part. They are not counted until those findings have ended.
         ``beside``: the brokers other than the accused that have shown the same as the accused for some member.
     """
@@ -89,7 +88,6 @@ class Tally:
     highest: int = -1
     status: FindingStatus = FindingStatus.CONFIRMED
     shown: int = 0
-    shown_as: str = ""
     in_part: int = 0
     beside: tuple[int, ...] = ()
 
@@ -144,9 +142,8 @@ def incident_event(
             "ended": dict(tally.ended),
             "lowest_offset": tally.lowest,
             "highest_offset": tally.highest,
-            "samples": [_sample(claim) for claim in _samples(members)],
+            "samples": [as_json(claim) for claim in _samples(members)],
             "shown": tally.shown,
-            "shown_as": tally.shown_as,
             "in_part": tally.in_part,
             "beside": list(tally.beside),
         },
@@ -229,7 +226,6 @@ def tally_of(event: Finding) -> Tally:
         lowest=int(said.get("lowest_offset", -1)),
         highest=int(said.get("highest_offset", -1)),
         shown=int(said.get("shown", 0)),
-        shown_as=str(said.get("shown_as", "")),
         in_part=int(said.get("in_part", 0)),
         beside=tuple(int(broker) for broker in said.get("beside", ())),
     )
@@ -248,47 +244,19 @@ def examples(event: Finding) -> list[tuple[int, str | None]]:
     return [(offset, keys.get(offset)) for offset in samples or keys]
 
 
-def incident_named(event: Finding) -> str:
-    """Return the id of the incident that a finding has become part of; empty if it is part of none.
-
-    Raises:
-        ValueError: the event says that it is part of an incident, and names none.
-    """
-    if not is_part_of_incident(event):
-        return ""
-    named = evidence_of(event)["incident"]
-    if not isinstance(named, str):
-        raise ValueError("no incident is named that it is part of")
-    return named
-
-
-def seen_below(event: Finding) -> int:
-    """Return an offset above all differences that an incident knew when its event was made; -1 if unknown.
-
-    After a restart it is used for members that the event does not name.
-    """
-    replicas = (
-        answer for proof in evidence_of(event).get("proofs", []) for answer in proof.get("replicas", {}).values()
-    )
-    ends = [int(answer.get("log_end_offset", UNKNOWN)) for answer in replicas]
-    differed = (claim.recorded.differed for claim in sampled(event))
-    return max([*ends, *(before.below for before in differed if before is not None)], default=UNKNOWN)
-
-
-def decided(events: Iterable[Finding]) -> dict[str, int]:
+def decided(events: Iterable[Finding], members: Iterable[MemberRow] = ()) -> dict[str, int]:
     """Return by suspect id when the replicas gave the answers for the suspect's last verdict, ms since 1970 UTC.
 
-    A job that starts does not ask about these suspects again. A suspect that became part of an incident is left out,
-    because no event says what became of it afterwards.
+    A job that starts does not ask about these suspects again.
 
     Args:
         events: events of the findings table, the oldest first.
+        members: rows of the table ``members``, the oldest first.
     """
-    found: dict[str, int] = {}
-    for event in events:
-        found[event.suspect_id] = asked_ms(event)
-        if is_part_of_incident(event):
-            del found[event.suspect_id]
+    found = {event.suspect_id: asked_ms(event) for event in events}
+    for row in {one.key: one for one in members}.values():
+        if row.is_decided:
+            found[row.claim.suspect_id] = max(row.asked_ms, found.get(row.claim.suspect_id, 0))
     return found
 
 
@@ -300,9 +268,9 @@ def check_evidence(event: Finding) -> None:
     """
     try:
         if event.is_incident:
-            tally_of(event), sampled(event), examples(event), seen_below(event)
+            tally_of(event), sampled(event), examples(event)
         else:
-            claim_of(event), incident_named(event)
+            claim_of(event)
     except (AttributeError, LookupError, TypeError, OverflowError, ValueError) as error:
         raise ValueError("its evidence is of another form than that of an event") from error
 
@@ -312,28 +280,7 @@ def sampled(event: Finding) -> list[Claim]:
 
     The event names only some of the members that it counts.
     """
-    found = []
-    for sample in evidence_of(event).get("incident", {}).get("samples", []):
-        high, low = hash_halves(sample["key_hash"])
-        found.append(
-            Claim(
-                suspect_id=sample["suspect_id"],
-                rule=Rule(sample["rule"]),
-                kind=FindingKind(sample["kind"]),
-                topic=event.topic,
-                partition=event.partition,
-                broker=int(sample["broker"]),
-                offset=int(sample["offset"]),
-                producer_id=int(sample["producer_id"]),
-                transaction_start_offset=int(sample.get("transaction_start_offset", UNKNOWN)),
-                marker_offset=int(sample["marker_offset"]),
-                key_hash_hi=high,
-                key_hash_lo=low,
-                recorded=Recorded.parse(json.dumps(sample["recorded"])),
-                raised_at_ms=int(sample["raised_at_ms"]),
-            )
-        )
-    return found
+    return [claim_from_json(event.place, one) for one in evidence_of(event).get("incident", {}).get("samples", [])]
 
 
 def shown_of(finding: Finding) -> list[Shown]:
@@ -400,13 +347,10 @@ def counted(group: Group, members: Members) -> Tally:
 
     It also counts members that were over when they were found, and members that findings explain in part.
     """
-    shown = np.flatnonzero(members.are(State.SHOWN))
     over = Tally(in_part=count(group, members.rows[members.are(State.IN_PART)]))
-    if len(shown):
-        rows = members.rows[shown]
+    if len(rows := members.rows[members.are(State.SHOWN)]):
         lowest, highest = int(rows["offset"].min()), int(rows["offset"].max())
-        shown_as = members.digest(shown)
-        over = replace(over, lowest=lowest, highest=highest, shown=count(group, rows), shown_as=shown_as)
+        over = replace(over, lowest=lowest, highest=highest, shown=count(group, rows))
     rows = members.rows[members.are(*OPEN)]
     if not len(rows):
         return over
@@ -437,20 +381,3 @@ def _samples(members: Members) -> list[Claim]:
     if not len(by_offset):
         return []
     return members.claims(by_offset[np.unique(np.linspace(0, len(by_offset) - 1, SAMPLES).astype(np.int64))])
-
-
-def _sample(claim: Claim) -> dict[str, Any]:
-    recorded = {name: value for name, value in claim.recorded.as_json().items() if value != {}}
-    return {
-        "offset": claim.offset,
-        "key_hash": claim.key_text,
-        "suspect_id": claim.suspect_id,
-        "kind": str(claim.kind),
-        "rule": str(claim.rule),
-        "broker": claim.broker,
-        "producer_id": claim.producer_id,
-        "transaction_start_offset": claim.transaction_start_offset,
-        "marker_offset": claim.marker_offset,
-        "recorded": recorded,
-        "raised_at_ms": claim.raised_at_ms,
-    }

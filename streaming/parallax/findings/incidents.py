@@ -6,7 +6,8 @@ Each is proven by the same questions and the same decision as a single one. If m
 becomes one incident, and single findings of the group become part of it. Otherwise its suspects are handed back to be
 probed one by one.
 
-Members get no events of their own. After a restart, the comparison's suspects that no event names are probed again.
+Members get no events of their own. What is known of each is a row of the table ``members``, which is written with the
+events. A start reads the rows, so that an incident counts what it counted before.
 
 Transactions are grouped only once they have ended. Each transaction is counted by one incident, or is a finding by
 itself, whichever says most about it.
@@ -14,8 +15,7 @@ itself, whichever says most about it.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
@@ -24,20 +24,18 @@ import numpy as np
 
 from parallax.findings.acknowledgement import Extent, is_by_a_person, status_of, still_acknowledged, worsened
 from parallax.findings.claim import Claim
-from parallax.findings.finding import Finding, claim_of, evidence_of, has_spread, is_unsettled
-from parallax.findings.held import NOT_PROBED, WAITING, Outcome, Page, Proven, Waiting, remembering
+from parallax.findings.finding import Finding, asked_ms, claim_of, evidence_of
+from parallax.findings.held import NOT_PROBED, Held, Outcome, Page, Proven, Waiting, remembering, state_of
 from parallax.findings.incident import (
     group_of,
     incident_event,
     incident_id,
     is_part_of_incident,
     part_of_incident,
-    sampled,
-    seen_below,
     tally_of,
 )
-from parallax.findings.members import OPEN, Array, Group, Members, State, divergence
-from parallax.kinds import KINDS, OUTCOME_KINDS, TRANSACTION_KINDS, refines
+from parallax.findings.members import OPEN, WAITING, Array, Group, MemberRow, Members, State, divergence
+from parallax.kinds import KINDS, TRANSACTION_KINDS, refines
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, TopicPartition
 
 ALONE = 16
@@ -61,13 +59,6 @@ def is_held(claim: Claim) -> bool:
     return bool(KINDS[claim.kind].many) and (is_named or claim.rule is not Rule.OUTCOME)
 
 
-def _state_of(event: Finding) -> State:
-    """Return the state of the members that an incident's event names."""
-    if has_spread(event):
-        return State.SPREAD
-    return State.UNSETTLED if is_unsettled(event) else State.WRONG
-
-
 def group_of_claim(claim: Claim) -> Group:
     """Return the group of a claim, made of its partition, accused, kind and rule."""
     return Group(claim.place, claim.broker, claim.kind, claim.rule)
@@ -80,18 +71,12 @@ def _divergences(group: Group, singles: Mapping[str, Finding]) -> dict[tuple[int
 
 def _tells_of_more(proven: Proven) -> bool:
     """Whether more members were over when they were found than the last event reports."""
-    told = "" if proven.event is None else tally_of(proven.event).shown_as
-    return bool(proven.tally.shown_as) and proven.tally.shown_as != told
+    return proven.tally.shown > (0 if proven.event is None else tally_of(proven.event).shown)
 
 
 def _ended(proven: Proven) -> dict[str, int]:
     """Return how many members are not wrong any more, by how they ended."""
     return {name: number for name, number in proven.ended.items() if number}
-
-
-def _had_verdicts(proven: Proven) -> bool:
-    """Whether an incident is over that had a verdict on everything suspected before."""
-    return proven.event is not None and not proven.stands and tally_of(proven.event).waiting == 0
 
 
 def _says_more(one: Group, other: Group) -> bool:
@@ -101,19 +86,6 @@ def _says_more(one: Group, other: Group) -> bool:
 
 def _are_of_one(one: Group, other: Group) -> bool:
     return one.is_of_transactions and other.is_of_transactions
-
-
-def _may_count(proven: Proven, suspected: Group) -> bool:
-    """Whether an incident may count suspects of a group.
-
-    After a restart it may also count keys that were suspected as another kind.
-    """
-    group = proven.group
-    if suspected == group or group.place != suspected.place:
-        return suspected == group
-    if group.is_of_transactions or suspected.is_of_transactions:
-        return _are_of_one(group, suspected)
-    return group.accuses_as(suspected) and proven.has_unnamed
 
 
 class Incidents:
@@ -139,7 +111,9 @@ class Incidents:
         self._alone_again: list[Claim] = []
         self._over: dict[str, list[Claim]] = {}
         self._on_others: list[Claim] = []
-        self._forgotten: dict[Group, int] = {}
+        self._unwritten: list[MemberRow] = []
+        self._becoming_part: list[MemberRow] = []
+        self._retry_at = -_NEVER
 
     # What comes in.
 
@@ -157,10 +131,7 @@ class Incidents:
                 groups.setdefault(group_of_claim(claim), []).append(claim)
         for group, part in groups.items():
             is_held_back = group in self._waiting or (group in self._proven and self._proven[group].stands)
-            is_held_back |= group.is_of_transactions and any(self.of_the_last_run(claim) for claim in part)
-            is_held_back |= alone.get(group, 0) + len(part) > self._alone
-            # What an incident counted stays a member, even if there are few: it may leave suspects on others.
-            if is_held_back or any(self._may_be_of_the_last_run(claim) for claim in part):
+            if is_held_back or alone.get(group, 0) + len(part) > self._alone:
                 self._waiting_of(group).members.add(part)
             else:
                 left += part
@@ -172,22 +143,20 @@ class Incidents:
         Args:
             event: the event.
             now: seconds of the monotonic clock.
-            at_start: whether another process may have written the event, so that what is known of the incident's
-                members may be outdated.
+            at_start: whether the event was read at the start, when the rows of members are not read yet.
         """
         group = group_of(event)
         if event.is_incident:
             proven = self._proven_of(group)
             self._add_incident(proven, event, now)
-            if at_start and event.stands and event.status is not FindingStatus.ACKNOWLEDGED:
-                proven.doubt()
             return
         for singles in self._singles.values() if event.status is not FindingStatus.DISMISSED else ():
             singles.pop(event.finding_id, None)
         if is_part_of_incident(event):
             said = evidence_of(event)
             state = State.SPREAD if said.get("spread") else State.UNSETTLED if said.get("unsettled") else State.WRONG
-            self._proven_of(group).add([claim_of(event)], state)
+            # By now it may be over: an event of an earlier version says what it was when it became part.
+            self._proven_of(group).add([claim_of(event)], State.OVER if at_start else state, asked_ms(event))
         elif event.is_open and is_held(claim_of(event)):
             self._singles.setdefault(group, {})[event.finding_id] = event
         if event.stands and event.kind in TRANSACTION_KINDS:
@@ -195,7 +164,7 @@ class Incidents:
 
     def _leave(self, claim: Claim, finding_id: str) -> None:
         """Stop counting a transaction that has a finding of its own which says more about it."""
-        for proven, at in self._counted(claim, finding_id, *OPEN, State.OVER, State.UNREAD):
+        for proven, at in self._counted(claim, finding_id, *OPEN, State.OVER):
             self._let_go(proven, at)
 
     def _let_go(self, proven: Proven, at: Array) -> None:
@@ -242,38 +211,73 @@ class Incidents:
         if not is_by_a_person(event):
             proven.writing = False
         if event.stands != proven.stands:
-            proven.due = now + self._interval(event)
+            proven.due, proven.since_ms = now + self._interval(event), int(event.decided_at.timestamp() * 1000)
         proven.event, proven.is_asked = event, False
         if not event.stands:
             proven.end()
 
-    def loaded(self) -> None:
-        """Mark all members that incidents name to be asked about again; called once, after the table was read.
+    def load(self, rows: Iterable[MemberRow], standing: Sequence[Finding]) -> list[Claim]:
+        """Take in the rows of the table ``members``, after the events; returns claims that are to be probed alone.
 
-        Findings that had become part of an incident before its last event are asked about again as well. The incident
-        does not say which of them it counts, unless it names them.
+        Of an incident that an earlier version has written there are no rows. Of its members those that its event names
+        are known, and the others become known as their suspects are probed.
+
+        Args:
+            rows: the rows, the oldest first.
+            standing: the findings that are not over.
         """
-        for proven in self._proven.values():
-            if (event := proven.event) is None:
-                continue
-            proven.restored_ms = int(event.decided_at.timestamp() * 1000)
-            told = tally_of(event)
-            proven.beside = frozenset(told.beside)
-            if event.stands or told.in_part:
-                state = _state_of(event) if event.stands else State.IN_PART
-                proven.restore(sampled(event), state)
-            if event.stands:
-                proven.unnamed, proven.undecided = max(0, told.count - self._number(proven)), told.waiting
-                proven.seen_below = seen_below(event)
-                proven.ended = Counter(told.ended)
-                proven.is_restored = proven.group.is_of_transactions
+        parts: dict[tuple[Group, bool, State, str, int], list[MemberRow]] = {}
+        for row in {row.key: row for row in rows}.values():
+            parts.setdefault((row.group, row.is_proven, row.state, row.resolution, row.asked_ms), []).append(row)
+        for (group, is_proven, state, *_), part in parts.items():
+            if is_proven:
+                self._proven_of(group).restore(part)
+            elif state in (State.NEW, State.EXPLAINED):
+                self._waiting_of(group).restore(part)
+        known = {group for group, is_proven, *_ in parts if is_proven}
+        for group, proven in self._proven.items():
+            proven.resume(is_known=group in known)
+        for finding in standing:
+            if finding.kind in TRANSACTION_KINDS and not finding.is_incident:
+                self._leave(claim_of(finding), finding.finding_id)
+        for group, waiting in self._waiting.items():
+            there = [finding for finding in standing if finding.place == group.place]
+            if not any(finding.is_incident for finding in there):
+                waiting.free_others([claim_of(finding) for finding in there])
+        return [row.claim for (_, _, state, *_), part in parts.items() if state is State.ALONE for row in part]
 
-    def not_committed(self, now: float) -> None:
-        """Note that the events that `reports` returned are not in the table, so that they are made again later.
+    def unwritten(self) -> tuple[MemberRow, ...]:
+        """Return the rows that the table ``members`` lacks, in their order; until `committed` is called, all again."""
+        for held in (*self._waiting.values(), *self._proven.values()):
+            self._unwritten += held.unwritten()
+        return tuple(self._unwritten)
+
+    def may_write(self, now: float) -> bool:
+        """Whether rows may be written without an event; not soon after that has failed.
 
         Args:
             now: seconds of the monotonic clock.
         """
+        return now >= self._retry_at
+
+    def committed(self) -> None:
+        """Note that the rows that `unwritten` returned last are in the table."""
+        self._unwritten, self._becoming_part = [], []
+
+    def note_alone(self, claims: Iterable[Claim]) -> None:
+        """Keep rows for the table ``members`` about claims that are probed one by one. No other table has them."""
+        self._unwritten += [MemberRow(group_of_claim(one), False, one, State.ALONE, 0) for one in claims]
+
+    def not_committed(self, now: float) -> None:
+        """Note that the last events and rows could not be written. They are written later.
+
+        Args:
+            now: seconds of the monotonic clock.
+        """
+        self._retry_at = now + self._retry_s
+        # The rows may be written. Without their events they are findings of their own.
+        self._unwritten += [replace(row, state=State.LEFT) for row in self._becoming_part]
+        self._becoming_part = []
         for proven in self._proven.values():
             if proven.writing:
                 proven.writing, proven.retry_at = False, now + self._retry_s
@@ -326,6 +330,7 @@ class Incidents:
             now: seconds of the monotonic clock.
         """
         times = [self._report_at(proven) for proven in self._proven.values()]
+        times += [self._retry_at] if self._unwritten else []
         if len(self._pages) < PAGES:
             asked = {page.group.broker for page in self._pages.values()}
             times += [waiting.when(now) for group, waiting in self._waiting.items() if group.broker not in asked]
@@ -349,51 +354,39 @@ class Incidents:
             waiting.failed(page, reason)
             waiting.end_round(now, self._retry_s, self._draw)
 
-    def judged(self, page: Page, outcomes: Sequence[Outcome], now: float) -> None:
+    def judged(self, page: Page, outcomes: Sequence[Outcome], asked_ms: int, now: float) -> None:
         """Record what a probe has shown of a page's members.
 
         Args:
             page: the page that was asked about.
             outcomes: for each member of the page what the probe has shown.
+            asked_ms: when the probe was sent, milliseconds since 1970 UTC.
             now: seconds of the monotonic clock.
         """
         self._done(page)
         if page.is_proven:
             proven = self._proven_of(page.group)
             counted, soon = self._counted_once(proven, page, outcomes), now + self._retry_s
-            left = proven.judged(page, counted, self._waiting_since(proven), soon)
+            left = proven.judged(page, counted, asked_ms, soon)
             for claim in left.explained:
                 self._waiting_of(group_of_claim(claim)).members.add([claim], State.EXPLAINED)
             self._end(page.group, left.over)
             self._on_others += left.on_others
         else:
-            outcomes = [self._as_counted(outcome) for outcome in outcomes]
-            self._count(page, outcomes)
+            self._count(page, outcomes, asked_ms)
             waiting = self._waiting_of(page.group)
             judged = zip(waiting.located(page).tolist(), page.originals, outcomes, strict=True)
             self._alone_again += [claim for at, claim, one in judged if at >= 0 and one.state is State.ALONE]
-            waiting.judged(page, outcomes)
+            waiting.judged(page, outcomes, asked_ms)
             self._on_others += [claim for outcome in outcomes for claim in outcome.left]
             waiting.end_round(now, self._retry_s, self._draw)
         self._tidy()
-
-    def _as_counted(self, outcome: Outcome) -> Outcome:
-        """Return the outcome of one that an incident may have counted before a restart.
-
-        If the incident counted as many as there are candidates, it counted this one, which then keeps that state.
-        """
-        proven = None if outcome.group is None else self._proven.get(outcome.group)
-        if outcome.may_be is None or proven is None or not proven.unnamed:
-            return outcome
-        if proven.unnamed < proven.unread + self._waiting_since(proven):
-            return outcome
-        return replace(outcome, state=outcome.may_be)
 
     def _counted_once(self, proven: Proven, page: Page, outcomes: Sequence[Outcome]) -> list[Outcome]:
         """Return the outcomes of a page of proven ones; one that another incident counts now is over in this one."""
         found = list(outcomes)
         for i, (at, claim) in enumerate(zip(proven.located(page).tolist(), page.originals, strict=True)):
-            is_new = at >= 0 and proven.members.rows["state"][at] == State.UNREAD and found[i].state in OPEN
+            is_new = at >= 0 and proven.members.rows["state"][at] not in OPEN and found[i].state in OPEN
             if is_new and not self._is_counted_here(claim, page.group, found[i].state):
                 found[i] = Outcome(State.OVER)
         return found
@@ -422,42 +415,10 @@ class Incidents:
         left, self._on_others = self._on_others, []
         return left
 
-    def counted_as(self, claim: Claim, group: Group) -> FindingKind | None:
-        """Return the kind of the incident that may have counted a suspect before a restart; None if there is none.
-
-        If several incidents may have counted it, a kind that says how the transaction wrongly ended comes first,
-        because another replica may show the same outcome.
-
-        Args:
-            claim: the suspect's claim.
-            group: the group that the suspect belongs to.
-        """
-        kinds = [one.kind for one in self._alike(group) if claim.raised_at_ms <= self._restored_ms(one)]
-        return min(kinds, key=lambda kind: kind not in OUTCOME_KINDS, default=None)
-
     def _alike(self, group: Group) -> list[Group]:
         """Return the groups that may count a group's suspects: a transaction may be found to be of another kind."""
-        known = dict.fromkeys((*self._proven, *self._forgotten))
-        alike = [one for one in known if one.place == group.place and _are_of_one(one, group)]
+        alike = [one for one in self._proven if one.place == group.place and _are_of_one(one, group)]
         return [group, *(one for one in alike if one.accuses_as(group))]
-
-    def _restored_ms(self, group: Group) -> int:
-        """Return when the event was decided from which an incident was restored; else -1.
-
-        The time is in milliseconds since 1970 UTC.
-        """
-        proven = self._proven.get(group)
-        return self._forgotten.get(group, UNKNOWN) if proven is None else proven.restored_ms
-
-    def _ended_before_a_restart(self, group: Group) -> int:
-        """Return when an incident's last event was decided, if the incident was over before a restart; else -1.
-
-        The time is in milliseconds since 1970 UTC.
-        """
-        proven = self._proven.get(group)
-        if proven is not None and (proven.stands or proven.restored_ms != UNKNOWN):
-            return UNKNOWN if proven.stands else proven.restored_ms
-        return self._forgotten.get(group, UNKNOWN)
 
     def beside(self, group: Group) -> frozenset[int]:
         """Return the brokers that showed the same as the accused for some member of a group.
@@ -475,7 +436,7 @@ class Incidents:
         if isinstance(held, Proven):
             held.is_asked = True
 
-    def _count(self, page: Page, outcomes: Sequence[Outcome]) -> None:
+    def _count(self, page: Page, outcomes: Sequence[Outcome], asked_ms: int) -> None:
         """Count what is proven in its group: by the kind that it is, and the replica that it accuses."""
         found: dict[tuple[Group, State], list[Claim]] = {}
         for claim, outcome in zip(page.originals, outcomes, strict=True):
@@ -485,16 +446,17 @@ class Incidents:
                 part.append(remembering(claim, outcome.proof))
         for (group, state), claims in found.items():
             proven = self._proven_of(group)
-            proven.add([claim for claim in claims if self._is_counted_here(claim, group, state)], state, again=True)
-            if state in OPEN:
-                proven.unnamed -= min(proven.unnamed, sum(c.raised_at_ms <= proven.restored_ms for c in claims))
+            here = [claim for claim in claims if self._is_counted_here(claim, group, state)]
+            proven.add(here, state, asked_ms, again=True)
             if state in OPEN:
                 proven.show([o.proof for o in outcomes if o.group == group and o.proof is not None])
 
     def _tidy(self) -> None:
-        self._waiting = {g: w for g, w in self._waiting.items() if len(w.members) or w.busy}
+        self._waiting = {g: w for g, w in self._waiting.items() if len(w.members) or w.busy or w.gone}
         self._proven = {
-            g: p for g, p in self._proven.items() if len(p.members) or p.busy or p.writing or p.event is not None
+            g: p
+            for g, p in self._proven.items()
+            if len(p.members) or p.busy or p.writing or p.event is not None or p.gone
         }
         self._singles = {g: singles for g, singles in self._singles.items() if singles}
 
@@ -512,17 +474,23 @@ class Incidents:
             is_incident = proven is not None and (proven.stands or proven.writing)
             is_few = len(waiting.members) + alone.get(group, 0) <= self._alone
             if is_few and not is_incident and not waiting.busy and not len(waiting.behind(WAITING)):
-                claims = waiting.members.claims(np.arange(len(waiting.members)))
-                if not any(map(self._may_be_of_the_last_run, claims)):
-                    back += claims
-                    del self._waiting[group]
+                back += self._to_be_alone(waiting)
+                del self._waiting[group]
         for group, proven in list(self._proven.items()):
             if proven.event is not None or proven.writing or self._number(proven) + proven.tally.shown > self._alone:
                 continue
             if self._is_settled(group.place):
-                back += proven.members.claims(np.arange(len(proven.members)))
+                back += self._to_be_alone(proven)
                 del self._proven[group]
         return back
+
+    def _to_be_alone(self, held: Held) -> list[Claim]:
+        """Return the claims of a group's members, each of which is probed by itself from now on."""
+        at = np.arange(len(held.members))
+        claims = held.members.claims(at)
+        held.let_go(at, State.ALONE)
+        self._unwritten += held.unwritten()
+        return claims
 
     # What is reported.
 
@@ -543,8 +511,6 @@ class Incidents:
         for group, proven in self._proven.items():
             event = proven.event
             if event is not None and not event.stands and at - event.decided_at > _FORGET_AFTER:
-                if _had_verdicts(proven):
-                    self._forgotten[group] = proven.restored_ms
                 proven.forget()
             if self._report_at(proven) > now:
                 continue
@@ -562,6 +528,9 @@ class Incidents:
             if event.stands:
                 part = list(self._singles.get(group, {}).values())[:_ABSORBED]
                 events += [part_of_incident(single, event.finding_id, at) for single in part]
+                rows = [MemberRow(group, True, claim_of(one), state_of(one), asked_ms(one)) for one in part]
+                self._becoming_part += rows
+                self._unwritten += rows
         return events
 
     def _event(self, proven: Proven, at: datetime) -> Finding:
@@ -573,7 +542,7 @@ class Incidents:
         tally = replace(
             proven.tally,
             count=self._number(proven),
-            waiting=self._undecided(group) + proven.unread,
+            waiting=self._undecided(group),
             ended=_ended(proven),
             lowest=min(offsets, default=-1),
             highest=max(offsets, default=-1),
@@ -598,8 +567,7 @@ class Incidents:
         if event is None or not event.stands:
             return proven.retry_at if self._begins(proven, number) else _NEVER
         if number == 0:
-            is_over = self._is_at_rest(proven) and not self._may_have_counted(proven)
-            return proven.retry_at if is_over else _NEVER
+            return proven.retry_at if self._is_at_rest(proven) else _NEVER
         if number >= 2 * max(1, proven.reported) or self._singles.get(proven.group):
             return proven.retry_at
         return proven.retry_at if proven.is_asked and self._has_news(proven, event) else _NEVER
@@ -607,7 +575,8 @@ class Incidents:
     def _begins(self, proven: Proven, number: int) -> bool:
         """Whether to report a group that is no incident, or was one: as a new incident, or as over."""
         if number > self._alone or (proven.event is not None and number > 0):
-            return True
+            # Of members that a process has proven and not reported, nobody knows yet whether the leader shows them.
+            return bool(proven.proofs or not len(proven.members)) or self._is_at_rest(proven)
         is_many = proven.event is not None or number + proven.tally.shown > self._alone
         return is_many and _tells_of_more(proven) and self._is_at_rest(proven)
 
@@ -618,8 +587,6 @@ class Incidents:
         number, before = self._number(proven), proven.reported
         if not event.is_open and self._extent(proven).worse_than(Extent.acknowledged(event)):
             return True
-        if number < before <= number + self._may_have_counted(proven):
-            return False  # After a restart: the last event counted what is not proven again yet.
         if not event.is_open:
             was = (event.exposed, status_of(event), before)
             return (proven.leads, proven.tally.status, number) != was
@@ -638,32 +605,6 @@ class Incidents:
     def _is_settled(self, place: TopicPartition) -> bool:
         """Whether every suspect of the partition has been asked about."""
         return not any(w.busy or len(w.behind(WAITING)) for g, w in self._waiting.items() if g.place == place)
-
-    def _may_have_counted(self, proven: Proven) -> int:
-        """Return how many suspects and findings from before the last event have no verdict since a restart.
-
-        For transactions any kind counts: a transaction may be found to be of another kind than suspected.
-        """
-        if proven.event is None:
-            return 0
-        group = proven.group
-        alike = (p for g, p in self._proven.items() if g == group or (g.place == group.place and _are_of_one(g, group)))
-        return self._waiting_since(proven) + sum(one.unread for one in alike)
-
-    def _waiting_since(self, proven: Proven) -> int:
-        """Return how many suspects without a verdict the event may count from which an incident was restored.
-
-        There are none if that event names all that it counts. Nor are there for an incident that this process has made,
-        which counts only what this process has proven.
-        """
-        if proven.event is None or not proven.has_unnamed:
-            return 0
-        decided, group = int(proven.event.decided_at.timestamp() * 1000), proven.group
-        alike = (g for g in self._waiting if _may_count(proven, g))
-        # What it counts may have been left by another incident, which was over before the restart.
-        over = (g for g in self._waiting if g.place == group.place and self._ended_before_a_restart(g) > 0)
-        until = dict.fromkeys(over, proven.restored_ms) | dict.fromkeys(alike, decided)
-        return sum(self._waiting[g].raised_by(at) for g, at in until.items())
 
     def _number(self, proven: Proven) -> int:
         """Return how many keys, records without a key, or transactions are wrong, each counted once."""
@@ -697,8 +638,6 @@ class Incidents:
             if (at := proven.members.find(suspect_id)) < 0:
                 continue
             state = proven.members.rows["state"][at]
-            if state == State.UNREAD:
-                return NOT_PROBED
             if not proven.stands:
                 is_told = state not in OPEN and (state != State.SHOWN or not _tells_of_more(proven))
                 return None if is_told else "it is proven and not reported yet"
@@ -742,23 +681,14 @@ class Incidents:
         found = {event.finding_id: proven.not_seen_again(self._number(proven)) for event, proven in standing}
         return {name: why for name, why in found.items() if why is not None}
 
-    def restored(self) -> list[str]:
-        """Return the ids of incidents from before a restart whose members have all been asked about again since.
+    def explains(self, claim: Claim) -> bool:
+        """Whether a member of an open incident is the cause of a claim.
 
-        Each id is returned by one call only.
+        It is a wrongly ended transaction, or it accuses a replica about the same key. Then the claim is no divergence
+        by itself.
         """
-        known = [proven for proven in self._proven.values() if proven.is_restored and self._is_at_rest(proven)]
-        known = [proven for proven in known if not self._may_have_counted(proven)]
-        for proven in known:
-            proven.is_restored = False
-        return [proven.event.finding_id for proven in known if proven.event is not None]
-
-    def may_explain(self, claim: Claim) -> bool:
-        """Whether a transaction that was ended wrongly may be the cause of a claim on a key's value.
-
-        Only transactions in groups count: members of incidents, and suspects without a verdict.
-        """
-        return bool(self.causes_of(claim) or self.awaited_by(claim))
+        is_about_key = claim.key is not None and bool(self.wrong_about(claim.place, claim.key))
+        return is_about_key or bool(self.causes_of(claim)) or self.counting(claim) is not None
 
     def causes_of(self, claim: Claim) -> list[tuple[Finding, Claim]]:
         """Return the transactions that may explain a claim on a key's value and are members of open incidents.
@@ -781,8 +711,7 @@ class Incidents:
         found = [one for waiting in self._waiting.values() for one in waiting.accusing(claim)]
         found += [one for waiting in self._waiting.values() for one in waiting.may_explain(claim, *WAITING)]
         unsaid = (proven for proven in self._proven.values() if not proven.stands)
-        found += [one for proven in unsaid for one in proven.may_explain(claim, *OPEN)]
-        return found + [one for proven in self._proven.values() for one in proven.unread_about(claim)]
+        return found + [one for proven in unsaid for one in proven.may_explain(claim, *OPEN)]
 
     def has_cause_of(self, claim: Claim) -> bool:
         """Whether some member of an incident is, or was, the cause of a claim on a key's value.
@@ -790,66 +719,9 @@ class Incidents:
         It is a wrongly ended transaction, even if it is not wrong any more. An open incident that accuses a replica
         about the same key counts as well.
         """
-        states = (*OPEN, State.OVER, State.UNREAD)
+        states = (*OPEN, State.OVER)
         is_explained = any(proven.may_explain(claim, *states) for proven in self._proven.values())
         return is_explained or (claim.key is not None and bool(self.wrong_about(claim.place, claim.key)))
-
-    def had_ended(self, claim: Claim) -> bool:
-        """Whether a suspect about a transaction was decided before a restart, by an incident that is over.
-
-        This is true if an incident about transactions of the suspect's replica ended after the suspect's evidence was
-        shown.
-        """
-        return any(
-            0 < claim.shown_at_ms <= self._over_until(group)
-            for group in (*self._forgotten, *self._proven)
-            if group.place == claim.place and group.broker == claim.broker and group.is_of_transactions
-        )
-
-    def _over_until(self, group: Group) -> int:
-        """Return until when suspects had their verdict by an incident that is over, ms since 1970 UTC; else -1."""
-        proven = self._proven.get(group)
-        if proven is not None and _had_verdicts(proven):
-            return proven.restored_ms
-        return UNKNOWN if proven is not None and proven.stands else self._forgotten.get(group, UNKNOWN)
-
-    def of_the_last_run(self, claim: Claim) -> list[Claim]:
-        """After a restart, return a suspected transaction's claim as a member of each open incident that may count it.
-
-        There is one claim for each such incident, with the incident's accused, kind and rule (`Proven.as_finding`). An
-        incident may count a suspect whose evidence is older than the incident's last event before the restart. The
-        incident has to be about the suspect's replica, or accuse nobody.
-        """
-        return [
-            proven.as_finding(claim, State.WRONG)
-            for group, proven in self._proven.items()
-            if proven.stands and group.place == claim.place and group.is_of_transactions
-            if group.broker in (claim.broker, NOBODY) and claim.shown_at_ms <= proven.restored_ms
-        ]
-
-    def unnamed_of_the_last_run(self, claim: Claim) -> list[Claim]:
-        """After a restart, return a suspect's claim as a member of each open incident that may count the suspect.
-
-        Only incidents whose events do not name the suspect are considered: an event counts all members, and names some.
-        The result has one claim for each such incident, with the incident's accused, kind and rule. An incident about
-        keys is left out once every member that it counts is known.
-
-        Args:
-            claim: the suspect's claim, about a key or about a transaction.
-        """
-        if claim.rule is Rule.LATEST_VALUE:
-            known = [p for p in self._proven.values() if p.stands and claim.raised_at_ms <= p.restored_ms]
-            known = [p for p in known if p.has_unnamed and _may_count(p, group_of_claim(claim))]
-            return [p.unnamed_as(claim) for p in known if p.members.find(claim.suspect_id) < 0]
-        return [one for one in self.of_the_last_run(claim) if not self._names(one)]
-
-    def _may_be_of_the_last_run(self, claim: Claim) -> bool:
-        """Whether an incident may have counted a suspect before a restart."""
-        return self.counted_as(claim, group_of_claim(claim)) is not None or bool(self.unnamed_of_the_last_run(claim))
-
-    def _names(self, one: Claim) -> bool:
-        rows = self._proven_of(group_of_claim(one)).members
-        return bool(len(rows.of_transaction(one.producer_id, one.transaction_start_offset, *State)))
 
     def wrong_about(self, place: TopicPartition, key: tuple[int, int]) -> list[tuple[Finding, int]]:
         """Return the open incidents that accuse a replica of showing a key wrongly: (last event, offset) for each.
@@ -892,37 +764,11 @@ class Incidents:
             for offset in proven.members.offsets_of(key, State.WRONG)
         ]
 
-    def members(self, finding_id: str) -> list[Claim]:
-        """Return the members that the incident ``finding_id`` counts: one claim each, as `Proven.as_finding` makes it.
-
-        Empty if there is no such incident. There may be hundreds of thousands of members, and the call makes an object
-        of each.
-        """
-        for proven in self._proven.values():
-            if proven.event is not None and proven.event.finding_id == finding_id:
-                return [proven.claim(at) for at in np.flatnonzero(proven.members.are(*OPEN)).tolist()]
-        return []
-
-    def shown(self, finding_id: str) -> list[Claim]:
-        """Return the members of the incident ``finding_id`` that were over before it was first reported.
-
-        Recorded answers prove them, but no replica shows them any more (`State.SHOWN`). There is one claim for each, as
-        `Proven.as_finding` makes it.
-        """
-        for proven in self._proven.values():
-            if proven.event is not None and proven.event.finding_id == finding_id:
-                return [proven.claim(at) for at in np.flatnonzero(proven.members.are(State.SHOWN)).tolist()]
-        return []
-
     def pending(self) -> dict[TopicPartition, int]:
-        """Return by partition how many suspects in groups have no verdict yet.
-
-        After a restart the number includes members of restored incidents that nobody has asked about again.
-        """
+        """Return by partition how many suspects in groups have no verdict yet."""
         found: dict[TopicPartition, int] = {}
-        for group in dict.fromkeys((*self._waiting, *self._proven)):
-            unread = self._proven[group].unread if group in self._proven else 0
-            if number := self._undecided(group) + unread:
+        for group in self._waiting:
+            if number := self._undecided(group):
                 found[group.place] = found.get(group.place, 0) + number
         return found
 

@@ -32,7 +32,7 @@ from parallax.findings.held import Outcome, Page
 from parallax.findings.incident import Proof
 from parallax.findings.incidents import Incidents
 from parallax.findings.ledger import Ledger
-from parallax.findings.left import claims_of, claims_of_suspect, left_by, left_over
+from parallax.findings.left import claims_of, left_by, left_over
 from parallax.findings.members import Group, State
 from parallax.findings.summary import blocked_at
 from parallax.findings.tasks import Task, Tasks
@@ -119,32 +119,23 @@ class Judging:
         """
         named = "" if page.is_proven else None
         task = Task(page.claims[at], finding_id=named, counts=page.counts[at])
-        original = page.originals[at]
         rest, left_out = len(answers.rest), answers.rest_left_out
         live_only = page.is_proven or self._goes_by_what_is_live(task)
         claim, decision, answers, leans_on = self._verdict(task, answers, before, live_only=live_only)
         leans_on = leans_on or tuple(self._already.ended_with_others(claim, decision, before))
         outcome = self._outcome_of(page, at, claim, decision, answers, before, is_explained=bool(leans_on))
         left: list[Claim] = []
-        if outcome.state in (State.OVER, State.SHOWN) and _is_over(decision) and not leans_on:
-            left = self._left_by_member(page, original, claim, decision, answers, when)
+        if page.is_proven and outcome.state is State.OVER and _is_over(decision) and not leans_on:
+            left = self._left_by_member(page, claim, decision, answers, when)
         return replace(outcome, counts=task.counts, left=tuple(left), rest=rest, left_out=left_out)
 
     def _left_by_member(
-        self, page: Page, original: Claim, claim: Claim, decision: Decision, answers: Answers, when: datetime
+        self, page: Page, claim: Claim, decision: Decision, answers: Answers, when: datetime
     ) -> list[Claim]:
         """Return the suspects about what other replicas show of a member that is over."""
         beside, has_healed = self._incidents.beside(page.group), decision.resolution is Resolution.HEALED
-        if page.is_proven:
-            at_ms = int(when.timestamp() * 1000)
-            found = claims_of(claim, left_over(claim, answers, beside), at_ms, has_healed=has_healed)
-        else:
-            kind = self._incidents.counted_as(original, page.group)
-            is_left = (original.left or original.freed) and not self._ledger.was_part(original.suspect_id)
-            if is_left or kind is None:
-                return []
-            claim, original = replace(claim, kind=kind), replace(original, kind=kind)
-            found = claims_of_suspect(original, left_over(claim, answers, beside), has_healed=has_healed)
+        at_ms = int(when.timestamp() * 1000)
+        found = claims_of(claim, left_over(claim, answers, beside), at_ms, has_healed=has_healed)
         return [one for one in found if not self._ledger.is_looked_at(one, when)]
 
     def _outcome_of(
@@ -162,7 +153,8 @@ class Judging:
         of_transactions = page.group.is_of_transactions
         if not page.is_proven and (of_transactions or not is_explained):
             said = self._outcome_of_one_said(original, decision, before) if of_transactions else None
-            said = said or self._outcome_of_one_that_is_over(page, at, claim, decision, answers, before)
+            if said is None and of_transactions and decision.was_shown:
+                said = _shown(claim, decision, answers)
             if said is not None:
                 return said
         if decision.verdict is Verdict.PENDING:
@@ -189,8 +181,6 @@ class Judging:
         """
         if decision.kind in OPEN_KINDS:
             return Outcome(State.ALONE)
-        if decision.has_spread and self._incidents.had_ended(original):
-            return Outcome(State.OVER)  # It was the same when that ended.
         known = self._known(original.finding_id(self.cluster_id), before)
         single = known if known is not None and known.stands else None
         counting = self._incidents.counting(original)
@@ -204,38 +194,6 @@ class Judging:
         if _says_more(decision, told):
             return Outcome(State.ALONE) if single is not None else None
         return Outcome(State.EXPLAINED)
-
-    def _outcome_of_one_that_is_over(
-        self,
-        page: Page,
-        at: int,
-        claim: Claim,
-        decision: Decision,
-        answers: Answers,
-        before: Sequence[Finding],
-    ) -> Outcome | None:
-        """Return the outcome for a suspect that is not, or no longer, seen wrong; None for others.
-
-        If a restored incident may have counted it, the incident has to say that it is over. What had proven it, for
-        example an end marker, may be gone, so that nothing proves it a second time.
-        """
-        if decision.verdict is not Verdict.DISMISSED or decision.has_spread:
-            return None
-        for one in self._incidents.unnamed_of_the_last_run(page.originals[at]):
-            task = Task(one, finding_id="", counts=page.counts[at])
-            counted, again, said, _ = self._verdict(task, answers, before, live_only=True)
-            if again.verdict is Verdict.DISMISSED and not (again.has_spread or again.is_unsettled):
-                continue
-            reason = f"{decision.reason}; it may have been counted before a restart"
-            if page.group.is_of_transactions or not (again.has_spread or again.is_unsettled):
-                return Outcome(State.UNDECIDED, reason=reason)
-            group, proof = Group(one.place, one.broker, one.kind, one.rule), Proof(counted, again, said)
-            may_be = State.SPREAD if again.has_spread else State.UNSETTLED
-            return Outcome(State.UNDECIDED, group, proof, may_be, reason=reason)
-        if not decision.was_shown or not page.group.is_of_transactions:
-            return None
-        group = Group(claim.place, decision.accused, decision.kind, claim.rule_of(decision.kind))
-        return Outcome(State.SHOWN, group, Proof(claim, decision, answers), resolution=str(decision.resolution))
 
     def _known(self, finding_id: str, before: Sequence[Finding]) -> Finding | None:
         """Return the last event of a finding, counting the events that the same answers have caused so far."""
@@ -295,28 +253,23 @@ class Judging:
             leans_on = tuple(same)
         finding_id = task.finding_id or claim.finding_id(self.cluster_id)
         known = self._known(finding_id, before)
-        counting = self._counting(task, claim, decision, known)
-        if decision.verdict is Verdict.PENDING and not (task.finding_id is None and _says_it(known or counting, claim)):
+        told = known if known is not None and known.stands else self._counting(task, claim, decision)
+        if decision.verdict is Verdict.PENDING and not (task.finding_id is None and _says_it(told, claim)):
             return Later(decision.reason, soon=0 < task.counts.agreed < KINDS[decision.kind].agreeing)
         if task.finding_id is not None:
             return _while_acknowledged(self._rechecked(claim, decision, answers, known, at), known)
-        if counting is not None:
-            decision, leans_on = _said_by(counting, decision, leans_on)
-            dismissed = FindingStatus.DISMISSED
-            return made(claim.suspect_id, dismissed, claim, decision, answers, None, at, leans_on=leans_on)
         # A suspect that a finding covers needs no more proof: the finding is checked again until it is over.
         is_proven = decision.verdict is not Verdict.DISMISSED or decision.has_spread
         status = FindingStatus.SPREAD if decision.has_spread else FindingStatus.CONFIRMED
-        if is_proven and known is not None and known.stands:
-            if decision.verdict is not Verdict.PENDING and _says_more(decision, known):
+        if is_proven and told is not None:
+            if told is known and decision.verdict is not Verdict.PENDING and _says_more(decision, told):
                 event = made(finding_id, status, claim, decision, answers, known, at)
-                return worsened(event, known) or event
-            leans_on = (finding_id,)
-            decision = replace(
-                decision, verdict=Verdict.DISMISSED, reason=f"duplicate of finding {finding_id} ({known.kind})"
-            )
+                return worsened(event, told) or event
+            leans_on = (told.finding_id,)
+            reason = f"duplicate of finding {told.finding_id} ({told.kind})"
+            decision = replace(decision, verdict=Verdict.DISMISSED, reason=reason)
             is_proven = False
-        if decision.was_shown and known is None:
+        if decision.was_shown and known is None and told is None:
             status = FindingStatus.RESOLVED
         elif not is_proven:
             # Under its own id if the finding's is in use: a dismissal takes nothing back.
@@ -324,14 +277,12 @@ class Judging:
             status = FindingStatus.DISMISSED
         return made(finding_id, status, claim, decision, answers, known, at, leans_on=leans_on)
 
-    def _counting(self, task: Task, claim: Claim, decision: Decision, known: Finding | None) -> Finding | None:
+    def _counting(self, task: Task, claim: Claim, decision: Decision) -> Finding | None:
         """Return the incident that counts a suspect's transaction and says all about it; None where there is none.
 
         It does not say that the accused holds the transaction open by now.
         """
-        if task.finding_id is not None or (known is not None and known.stands):
-            return None
-        counting = self._incidents.counting(claim)
+        counting = None if task.finding_id is not None else self._incidents.counting(claim)
         if counting is None or decision.kind in OPEN_KINDS or _says_more(decision, counting):
             return None
         return counting
@@ -343,7 +294,7 @@ class Judging:
         end says nothing about what is left.
         """
         claim = task.claim
-        if task.finding_id is not None or claim.freed or self._incidents.had_ended(claim):
+        if task.finding_id is not None or claim.freed:
             return True
         known = self._ledger.standing(claim.finding_id(self.cluster_id))
         handled = self._ledger.handled(claim.suspect_id)
@@ -444,20 +395,16 @@ def _of_the_one_asked_instead(claim: Claim, decision: Decision, answers: Answers
     return replace(decision, verdict=Verdict.PENDING, reason=f"{decision.reason}; not all that are left were asked")
 
 
+def _shown(claim: Claim, decision: Decision, answers: Answers) -> Outcome:
+    """Return the outcome for a suspect on a transaction that only recorded answers prove, and that is over."""
+    group = Group(claim.place, decision.accused, decision.kind, claim.rule_of(decision.kind))
+    return Outcome(State.SHOWN, group, Proof(claim, decision, answers), resolution=str(decision.resolution))
+
+
 def _is_over(decision: Decision) -> bool:
     """Whether a suspicion or proof about a replica no longer holds, or never did, and no other finding explains it."""
     is_shared = decision.has_spread or decision.is_unsettled
     return decision.verdict is Verdict.DISMISSED and not is_shared and decision.resolution is not Resolution.EXPLAINED
-
-
-def _said_by(known: Finding, decision: Decision, leans_on: tuple[str, ...]) -> tuple[Decision, tuple[str, ...]]:
-    """Return the decision on a suspect that a finding already reports, and what it leans on."""
-    if decision.verdict is Verdict.DISMISSED and not decision.has_spread:
-        return decision, leans_on
-    reason = f"duplicate of finding {known.finding_id} ({known.kind})"
-    return replace(decision, verdict=Verdict.DISMISSED, reason=reason, resolution=Resolution.HEALED), (
-        known.finding_id,
-    )
 
 
 def _while_acknowledged(found: Finding | Unchanged, known: Finding | None) -> Finding | Unchanged:

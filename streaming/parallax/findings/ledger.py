@@ -13,7 +13,7 @@ from typing import Any
 
 from parallax.findings.claim import Claim, explains, is_of_another_topic
 from parallax.findings.finding import Finding, asked_ms, claim_of, is_gone, leans_on, sides_of
-from parallax.findings.incident import incident_named, is_part_of_incident
+from parallax.findings.incident import is_part_of_incident
 from parallax.findings.left import claims_left
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, TopicPartition
@@ -44,14 +44,12 @@ class Handled:
         asked_ms: when the replicas were asked, milliseconds since 1970 UTC. A suspect that is raised after that time is
             probed again.
         dismissals: how often the suspect was dismissed so far.
-        incident: the incident that the suspect's finding has become part of; empty if there is none.
     """
 
     finding_id: str
     decided_ms: int
     asked_ms: int
     dismissals: int
-    incident: str = ""
 
 
 class Ledger:
@@ -98,8 +96,7 @@ class Ledger:
         before = self._handled.pop(event.suspect_id, None)
         times = before.dismissals if before is not None else 0
         decided_ms = int(event.decided_at.timestamp() * 1000)
-        incident = incident_named(event)
-        handled = Handled(event.finding_id, decided_ms, asked_ms(event), times + dismissed, incident)
+        handled = Handled(event.finding_id, decided_ms, asked_ms(event), times + dismissed)
         self._handled[event.suspect_id] = handled
         if len(self._handled) > HANDLED:
             self._handled.popitem(last=False)
@@ -159,14 +156,6 @@ class Ledger:
     def handled(self, suspect_id: str) -> Handled | None:
         """Return the last verdict on the suspect ``suspect_id``; None where there was none, or it is forgotten."""
         return self._handled.get(suspect_id)
-
-    def was_part(self, suspect_id: str) -> bool:
-        """Whether the finding of the suspect ``suspect_id`` has become part of an incident.
-
-        Then the incident reports it.
-        """
-        handled = self._handled.get(suspect_id)
-        return handled is not None and bool(handled.incident)
 
     def note_lack(self, name: str, offset: int, lacked: int) -> None:
         """Remember the offset of a value that a replica lacks because it shows a record's outcome wrongly.

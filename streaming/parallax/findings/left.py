@@ -2,8 +2,8 @@
 
 Another replica may still show what the finding proved wrong. Readers never read an offset twice, so the comparison
 would raise no suspect about that replica. The evidence of the finding's last event names such replicas, so they are
-known after a restart as well. A member of an incident has no event of its own. After a restart it is suspected again,
-and once it is over the same suspects are made.
+known after a restart as well. A member of an incident has no event of its own. The suspects that it leaves are rows of
+the table ``members``.
 """
 
 from __future__ import annotations
@@ -98,22 +98,6 @@ def claims_of(claim: Claim, left: Mapping[str, Any], at_ms: int, *, has_healed: 
     ]
 
 
-def claims_of_suspect(claim: Claim, left: Mapping[str, Any], *, has_healed: bool) -> list[Claim]:
-    """After a restart, return suspects about the other replicas of a suspect that is over.
-
-    An incident may have counted the suspect before the restart, but no event says so. Then nobody knows whether a probe
-    had proven how the suspect's transaction ended. So a suspect about its outcome on another replica is proven from the
-    start: by what the views recorded, or by what the replicas show now.
-
-    Args:
-        claim: the suspect that is over.
-        left: the replicas that may still be wrong, as `left_over` returns them.
-        has_healed: whether the accused of the suspect has been proven right.
-    """
-    made = claims_of(claim, left, claim.raised_at_ms, has_healed=has_healed)
-    return [replace(one, freed=False) if one.kind in OUTCOME_KINDS else one for one in made]
-
-
 def _without(answers: Answers, brokers: Collection[int]) -> Answers:
     """Return the answers of the other replicas."""
     return replace(answers, replicas={b: a for b, a in answers.replicas.items() if b not in brokers})
@@ -171,5 +155,4 @@ def _of_values(claim: Claim, one: Mapping[str, Any], at_ms: int) -> Claim:
         recorded=Recorded.parse(json.dumps(said)),
         raised_at_ms=at_ms,
         freed=True,
-        left=True,
     )

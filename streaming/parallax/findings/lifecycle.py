@@ -1,9 +1,9 @@
 """Decides when suspects and findings are probed and what the answers mean. No IO: events go in, actions come out.
 
 A suspect is probed until it is proven or dismissed. A finding is probed again until it is over, and for a while after
-it was resolved. The tables ``suspects`` and ``findings`` are enough to rebuild what is in memory. A suspect without an
-event waits for its verdict. The last event of a finding is its state. Memory is bounded by what is open and by what
-`parallax.findings.ledger` keeps.
+it was resolved. The tables ``suspects``, ``findings`` and ``members`` are enough to rebuild what is in memory. A
+suspect that the other two do not name waits for its verdict. The last event of a finding is its state, and so is the
+last row of an incident's member. Memory is bounded by what is open and by what `parallax.findings.ledger` keeps.
 
 The caller carries the actions out. It sends the questions of a `Probe`, and hands in `Answered`. It appends the events
 of an `Append`, and hands in `Committed` or `NotCommitted` before anything else. At `Lifecycle.next_due` it hands in a
@@ -42,14 +42,14 @@ from parallax.findings.happenings import (
     Tick,
 )
 from parallax.findings.held import NOT_PROBED, Outcome, Page
-from parallax.findings.incident import is_part_of_incident
+from parallax.findings.incident import decided, is_part_of_incident
 from parallax.findings.incidents import ALONE, Incidents
 from parallax.findings.judging import Judging, Later, Repaired, Unchanged
 from parallax.findings.ledger import RESOLVED_FOR, Ledger, explains_less
 from parallax.findings.members import State
 from parallax.findings.tasks import Task, Tasks
 from parallax.kinds import TRANSACTION_KINDS
-from parallax.model import NOBODY, FindingKind, FindingStatus, TopicPartition
+from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, TopicPartition
 
 _GROUP = 256
 """At most so many claims of one replica of one partition are probed together."""
@@ -115,7 +115,7 @@ class Lifecycle:
         self._judging.cluster_id = self._incidents.cluster_id = self.cluster_id
         match event:
             case Loaded():
-                self._load(event.events, now)
+                self._load(event, now)
             case Suspected():
                 self._accept(event.claims, now)
             case Answered():
@@ -126,6 +126,7 @@ class Lifecycle:
             case Committed():
                 self._writing, self._appending = [], False
                 self._error = None
+                self._incidents.committed()
                 self._enter(event.events, now)
             case NotCommitted():
                 self._not_committed(event.error, now)
@@ -137,9 +138,10 @@ class Lifecycle:
         self._put(self._incidents.few(self._tasks.alone), now)
         if not self._appending:
             events += self._incidents.reports(now.monotonic, now.at)
-        if events:
+        members = self._incidents.unwritten()
+        if events or (members and self._incidents.may_write(now.monotonic)):
             self._appending = True
-            actions.append(Append(tuple(events)))
+            actions.append(Append(tuple(events), members))
         return actions + self._due(now)
 
     def next_due(self, now: float) -> float | None:
@@ -198,10 +200,6 @@ class Lifecycle:
         if (handled := self._ledger.handled(claim.suspect_id)) is None:
             return True
         finding = self._ledger.standing(handled.finding_id)
-        if handled.incident:
-            incident = self._ledger.standing(handled.incident)
-            if incident is None or not incident.stands:
-                return True  # Like any other member: no event says what it left.
         return claim.raised_at_ms >= handled.asked_ms and not (finding is not None and finding.stands)
 
     def look_again(self, now: Moment) -> None:
@@ -230,17 +228,6 @@ class Lifecycle:
     def standing(self) -> list[Finding]:
         """Return the findings that are not over, acknowledged or not."""
         return [finding for finding in self._ledger if finding.stands]
-
-    def members(self, finding_id: str) -> list[Claim]:
-        """Return the members that the incident ``finding_id`` counts, each as a claim of its own."""
-        return self._incidents.members(finding_id)
-
-    def shown(self, finding_id: str) -> list[Claim]:
-        """Return the members of the incident ``finding_id`` that were over before it was first reported.
-
-        Each is a claim of its own.
-        """
-        return self._incidents.shown(finding_id)
 
     def status(self) -> FindingsStatus:
         """Return numbers and lists of suspects and findings for metrics. Only what is in the tables counts."""
@@ -273,20 +260,23 @@ class Lifecycle:
 
     # What comes in.
 
-    def _load(self, events: Iterable[Finding], now: Moment) -> None:
-        freed: dict[str, Claim] = {}
-        left: dict[str, Claim] = {}
-        for event in events:
+    def _load(self, loaded: Loaded, now: Moment) -> None:
+        freed: dict[str, tuple[Claim, int]] = {}
+        for event in loaded.events:
             freed.pop(event.suspect_id, None)
-            added = {claim.suspect_id: claim for claim in self._ledger.add(event, now.at)}
-            freed |= added
-            left |= added
+            at_ms = int(event.decided_at.timestamp() * 1000)
+            freed |= {claim.suspect_id: (claim, at_ms) for claim in self._ledger.add(event, now.at)}
             self._incidents.add(event, now.monotonic, at_start=True)
-        self._incidents.loaded()
+        alone = self._incidents.load(loaded.members, self.standing())
         for finding in self._ledger:
             self._check_again(finding, now, since_start=True)
-        freed |= {name: claim for name, claim in left.items() if self._ledger.was_part(name) and self.is_new(claim)}
-        self._put(self._incidents.hold(list(freed.values()), self._tasks.alone), now)
+        asked = decided((), loaded.members)
+        again = [claim for name, (claim, at_ms) in freed.items() if asked.get(name, UNKNOWN) < at_ms]
+        again += [claim for claim in alone if self.is_new(claim)]
+        self._put(self._incidents.hold([c for c in again if not self._incidents.holds(c)], self._tasks.alone), now)
+        for finding in self.standing():
+            if finding.is_incident:
+                self._free(finding.finding_id, lambda claim: not self._incidents.explains(claim), now)
         self._error = None
 
     def _accept(self, claims: Iterable[Claim], now: Moment) -> None:
@@ -314,16 +304,17 @@ class Lifecycle:
         for claim in claims:
             self._tasks.put(claim, now.monotonic)
 
-    def _back_of_pages(self, answered: Answered, now: Moment) -> list[tuple[Page, Sequence[Answers]]]:
-        """Return the answers about pages of many."""
+    def _back_of_pages(self, answered: Answered, now: Moment) -> list[tuple[Page, Sequence[Answers], int]]:
+        """Return the answers about pages of many, each with when the probe was sent, in milliseconds since 1970 UTC."""
         pages = []
         for probe, answers in answered.results:
-            if probe.page is not None:
-                self._asked_pages.pop(probe.page.number, None)
-            if probe.page is not None and answers is None:
+            if probe.page is None:
+                continue
+            _, asked_ms = self._asked_pages.pop(probe.page.number)
+            if answers is None:
                 self._incidents.failed(probe.page, _FAILED, now.monotonic)
-            elif probe.page is not None and answers is not None:
-                pages.append((probe.page, answers))
+            else:
+                pages.append((probe.page, answers, asked_ms))
         return pages
 
     def _back(self, answered: Answered, now: Moment) -> list[tuple[Task, Answers]]:
@@ -485,11 +476,11 @@ class Lifecycle:
         return broken
 
     def _judge_pages(
-        self, pages: Iterable[tuple[Page, Sequence[Answers]]], before: Sequence[Finding], now: Moment
+        self, pages: Iterable[tuple[Page, Sequence[Answers], int]], before: Sequence[Finding], now: Moment
     ) -> list[Action]:
         """Judge the members of pages, each as a single one would be; of each page one error is reported."""
         broken: list[Action] = []
-        for page, all_answers in pages:
+        for page, all_answers, asked_ms in pages:
             outcomes = []
             failed: Broken | None = None
             for i, answers in enumerate(all_answers):
@@ -499,12 +490,11 @@ class Lifecycle:
                     outcomes.append(Outcome(State.UNDECIDED, reason=self._unjudged(error)))
                     failed = failed or Broken(page.claims[i], error)
             broken += [failed] if failed is not None else []
-            self._incidents.judged(page, outcomes, now.monotonic)
+            self._incidents.judged(page, outcomes, asked_ms, now.monotonic)
         self._free_of_members(now)
-        on_others = self._new(self._incidents.on_others())
-        self._put(self._incidents.hold(on_others, self._tasks.alone), now)
-        for name in self._incidents.restored():
-            self._free(name, lambda claim: not self._incidents.may_explain(claim), now)
+        on_others = self._incidents.hold(self._new(self._incidents.on_others()), self._tasks.alone)
+        self._incidents.note_alone(on_others)
+        self._put(on_others, now)
         return broken
 
     def _free_of_members(self, now: Moment) -> None:

@@ -45,6 +45,7 @@ from parallax.findings.incident import decided, is_part_of_incident
 from parallax.findings.judging import Repaired
 from parallax.findings.lanes import Lanes
 from parallax.findings.lifecycle import Lifecycle
+from parallax.findings.members import MemberRow
 from parallax.findings.probe import Prober
 from parallax.findings.scan import folder_of
 from parallax.findings.second_opinion import SecondOpinions
@@ -59,6 +60,8 @@ log = structlog.get_logger(__name__)
 
 _UNREPORTED = "suspects are kept, and no new finding is reported until it succeeds"
 
+_LONGER_HOURS = 7 * 24.0
+"""How much longer than ``storage.retention_hours`` rows of members are kept: upkeep drops their suspects before."""
 _PROBES = 4
 """How many probes of claims about one broker run at the same time."""
 _NEWS_EVERY_S = 5.0
@@ -96,8 +99,11 @@ class Store(Protocol):
     def news(self) -> list[Finding]:
         """Return the events of other processes that this store has not returned yet, oldest first."""
 
-    def append(self, events: Sequence[Finding]) -> list[Finding]:
-        """Append events in one commit, and return them with the numbers that they got.
+    def members(self) -> list[MemberRow]:
+        """Return what is known of each member of an incident, oldest first."""
+
+    def append(self, events: Sequence[Finding], members: Sequence[MemberRow] = ()) -> list[Finding]:
+        """Append rows of members, then events in one commit; return the events with the numbers that they got.
 
         Raises:
             AppendedMeanwhile: another process has appended events that ``news`` has not returned yet.
@@ -135,6 +141,7 @@ class FindingsManager:
         repaired: Repaired = lambda _: "",
     ) -> None:
         self._storage = settings.storage.path
+        self._kept_hours = settings.storage.retention_hours + _LONGER_HOURS
         self._settings = settings.findings
         self._retry_s = settings.findings.probe_retry_ms / 1000
         self._client = client
@@ -299,13 +306,13 @@ class FindingsManager:
 
     def _load(self) -> list[Action]:
         cluster_id = self._client.cluster_id
-        self._table = self._table or FindingsTable(self._storage)
-        events = self._table.load()
+        self._table = self._table or FindingsTable(self._storage, kept_hours=self._kept_hours)
+        events, members = self._table.load(), self._table.members()
         self._lifecycle.cluster_id = cluster_id
         # Events first: they say what became of suspects.
-        actions = self._handle(Loaded(events))
+        actions = self._handle(Loaded(events, members))
         self._skipped_suspects = 0
-        for rows in read_suspects(self._storage, decided=decided(events)):
+        for rows in read_suspects(self._storage, decided=decided(events, members)):
             actions += self._handle(Suspected(self._claims(rows)))
         return actions
 
@@ -376,7 +383,7 @@ class FindingsManager:
         if self._table is None:
             return NotCommitted("the findings table is not open")
         try:
-            numbered = self._table.append(append.events)
+            numbered = self._table.append(append.events, append.members)
         except AppendedMeanwhile:
             self._read_news()  # the decision may not hold any more: probe and decide again
             return NotCommitted(None)

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
-from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -19,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from parallax.findings.claim import Claim, Recorded
+from parallax.findings.decide import Resolution
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, TopicPartition, hash_halves
 
@@ -50,11 +50,6 @@ class Group(NamedTuple):
         """Whether two groups accuse the same replica, or one of them accuses nobody."""
         return self.broker == other.broker or NOBODY in (self.broker, other.broker)
 
-    def may_include(self, other: Group) -> bool:
-        """Whether an incident of this group may count suspects of the other group."""
-        is_alike = self.place == other.place and self.is_of_transactions == other.is_of_transactions
-        return is_alike and self.accuses_as(other)
-
 
 class State(IntEnum):
     """What probes have found about one member of a group, e.g. that it is undecided, proven or over."""
@@ -79,12 +74,14 @@ class State(IntEnum):
     """It leaves the group, to be probed by itself."""
     IN_PART = 9
     """It was proven, and findings explain a part of it. The other part may still be wrong once they have ended."""
-    UNREAD = 10
-    """It was proven before a restart, and nobody knows whether the incident's last event counts it."""
+    LEFT = 10
+    """It left the group, because something else has it: another group, or a finding of its own."""
 
 
 OPEN = (State.WRONG, State.SPREAD, State.UNSETTLED)
 """The states of the members that an incident counts."""
+WAITING = (State.NEW, State.UNDECIDED)
+"""The states of suspects that no probe has decided."""
 
 _KINDS, _RULES = list(FindingKind), list(Rule)
 
@@ -109,15 +106,54 @@ MEMBER = np.dtype(
         ("agreed", "u1"),
         ("proven", "u4"),
         ("freed", "?"),
-        ("left", "?"),
         ("again", "?"),
+        ("asked_ms", "i8"),
+        ("resolution", "u1"),
+        ("written", "u1"),
     ]
 )
 """The columns of a member: its claim, and what probes have shown of it.
 
 ``round`` is the number of the round that last asked about it. ``lone``, ``gone``, ``agreed`` and ``proven`` are its
-`Counts`. ``again`` says whether a probe of this process has proven it.
+`Counts`. ``again`` says whether a probe of this process has proven it. ``asked_ms`` is when the replicas were asked for
+its state, milliseconds since 1970 UTC. ``resolution`` says why it is not wrong any more, as an index into
+`RESOLUTIONS`. ``written`` is its state in the table ``members``, plus 1; 0 if it is not there.
 """
+RESOLUTIONS = ("", *map(str, Resolution))
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """One row of the table ``members``: what is known of one claim of a group. The last row of a `key` counts.
+
+    The table has what neither the table ``suspects`` nor an event of ``findings`` says: the verdict on each member, and
+    claims that the comparison did not raise.
+
+    Attributes:
+        group: the group.
+        is_proven: whether it is a proven member of the group; else it waits there for a verdict, or did.
+        claim: the claim of its suspect, with what later probes need.
+        state: what is known of it. A suspect in `State.OVER` was dismissed.
+        asked_ms: when the replicas were asked for that, milliseconds since 1970 UTC.
+        resolution: why it is not wrong any more, a `Resolution`; empty if it is, or never was.
+    """
+
+    group: Group
+    is_proven: bool
+    claim: Claim
+    state: State
+    asked_ms: int
+    resolution: str = ""
+
+    @property
+    def key(self) -> tuple[Group, bool, str]:
+        """What identifies the member: its group, whether it is proven there, and its suspect id."""
+        return self.group, self.is_proven, self.claim.suspect_id
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether its suspect has a verdict by this row. Then a start does not ask about the suspect."""
+        return self.state not in (State.NEW, State.ALONE, State.LEFT)
 
 
 class Counts(NamedTuple):
@@ -138,6 +174,8 @@ class Counts(NamedTuple):
 
 NO_COUNTS = Counts()
 """The counts of a claim that was not probed yet."""
+_OTHERWISE = 255
+"""``written`` of a member of which the table ``members`` says something else by now."""
 _FRESH = 4096
 """At most so many claims are kept as objects until rows are made of them."""
 _NUMBERS = (
@@ -150,7 +188,6 @@ _NUMBERS = (
     "key_hash_lo",
     "raised_at_ms",
     "freed",
-    "left",
 )
 
 
@@ -171,12 +208,21 @@ class Members:
         self._by_key: Array | None = None
         self._keys: tuple[Array, Array] = self._rows["key_hash_hi"], self._rows["key_hash_lo"]
         self._sorted: Array = self._rows["suspect"]
-        self._fresh: dict[str, tuple[Claim, State, int, bool]] = {}
+        self._fresh: dict[str, tuple[Claim, State, int, bool, int, int]] = {}
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def add(self, claims: Sequence[Claim], state: State = State.NEW, round_: int = 0, *, again: bool = False) -> None:
+    def add(
+        self,
+        claims: Sequence[Claim],
+        state: State = State.NEW,
+        round_: int = 0,
+        *,
+        again: bool = False,
+        asked_ms: int = 0,
+        written: int = 0,
+    ) -> None:
         """Add claims as members. A claim replaces the member with the same suspect id, if there is one.
 
         Args:
@@ -184,10 +230,23 @@ class Members:
             state: the state of all of them.
             round_: number of the round that last asked about them; 0: none did.
             again: whether a probe of this process has proven them.
+            asked_ms: when the replicas were asked for their state, milliseconds since 1970 UTC.
+            written: their state in the table ``members``, plus 1; 0 if they are not there.
         """
-        self._fresh |= {claim.suspect_id: (claim, state, round_, again) for claim in claims}
+        self._fresh |= {claim.suspect_id: (claim, state, round_, again, asked_ms, written) for claim in claims}
         if len(self._fresh) >= _FRESH:
             self._take_in()
+
+    def unwritten(self) -> Array:
+        """Return the rows of which the table ``members`` says something else, or nothing.
+
+        A suspect that waits is left out if the comparison raised it as it is. Then the table ``suspects`` has it.
+        """
+        rows = self.rows
+        waits = np.isin(rows["state"], np.array(WAITING, np.uint8))
+        differs = rows["written"] != np.where(waits, State.NEW, rows["state"]) + 1
+        is_raised = waits & (rows["written"] == 0) & ~rows["freed"]
+        return np.flatnonzero(differs & ~is_raised)
 
     @property
     def rows(self) -> Array:
@@ -207,11 +266,13 @@ class Members:
         for name in _NUMBERS:
             rows[name] = [getattr(claim, name) for claim in claims]
         rows["pivot"] = [claim.recorded.pivot for claim in claims]
-        for at, name in enumerate(("state", "round", "again"), start=1):
+        for at, name in enumerate(("state", "round", "again", "asked_ms", "written"), start=1):
             rows[name] = [one[at] for one in added]
         known = self.locate(rows["suspect"])
-        if (known >= 0).any():
-            self.drop(known[known >= 0])
+        if (is_known := known >= 0).any():
+            was_written = self._rows["written"][known[is_known]] > 0
+            rows["written"][is_known] = np.where(was_written, _OTHERWISE, rows["written"][is_known])
+            self.drop(known[is_known])
         recorded = pa.array(map(_text, claims), pa.string())
         further = [self._further, _further_of(claims)]
         self._put(np.concatenate([self._rows, rows]), [self._recorded, recorded], further)
@@ -333,13 +394,6 @@ class Members:
         is_so = np.isin(rows["state"][at], np.array(states, np.uint8))
         return at[is_so & (rows["producer_id"][at] == producer_id)]
 
-    def digest(self, at: Array) -> str:
-        """Return a short hash of the suspect ids in the rows ``at``.
-
-        Two hashes differ if the members do, so that a change is noticed.
-        """
-        return blake2b(np.sort(self.rows["suspect"][at]).tobytes(), digest_size=8).hexdigest()
-
     def tell(self, at: int, claim: Claim) -> None:
         """Change which record a member about a transaction names, by offset and key.
 
@@ -350,8 +404,9 @@ class Members:
             claim: the claim about that other record.
         """
         for name in ("offset", "key_hash_hi", "key_hash_lo"):
-            self.rows[name][at] = getattr(claim, name)
-        self._by_key = None
+            if self.rows[name][at] != getattr(claim, name):
+                self.rows[name][at] = getattr(claim, name)
+                self.rows["written"][at], self._by_key = _OTHERWISE, None
 
     def claim(self, at: int) -> Claim:
         """Return the claim of the member in row ``at``."""
@@ -369,10 +424,9 @@ class Members:
             marker_offset=int(row["marker_offset"]),
             key_hash_hi=int(row["key_hash_hi"]),
             key_hash_lo=int(row["key_hash_lo"]),
-            recorded=_recorded(self._recorded[at].as_py(), int(row["pivot"])),
+            recorded=_recorded_of(self._recorded[at].as_py(), int(row["pivot"])),
             raised_at_ms=int(row["raised_at_ms"]),
             freed=bool(row["freed"]),
-            left=bool(row["left"]),
         )
 
     def claims(self, at: Array) -> list[Claim]:
@@ -387,14 +441,14 @@ def _further_of(claims: Sequence[Claim]) -> Any:
 
 
 def _text(claim: Claim) -> str:
-    """Return what was recorded of the replicas; empty where nothing was, as of most."""
+    """Return what was recorded of the replicas, as JSON; empty where nothing was, as of most."""
     if claim.recorded == Recorded(pivot=claim.recorded.pivot):
         return ""
     said = {name: value for name, value in claim.recorded.as_json().items() if value != {}}
     return json.dumps(said, separators=(",", ":"))
 
 
-def _recorded(text: str, pivot: int) -> Recorded:
+def _recorded_of(text: str, pivot: int) -> Recorded:
     return replace(Recorded.parse(text), pivot=pivot) if text else Recorded(pivot=pivot)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
@@ -33,6 +34,9 @@ from parallax.errors import one_line
 from parallax.findings.evidence import check_form
 from parallax.findings.finding import Finding, evidence_of
 from parallax.findings.incident import check_evidence
+from parallax.findings.member_rows import MEMBERS, as_rows, last_rows, member_of
+from parallax.findings.member_rows import SCHEMA as MEMBER_SCHEMA
+from parallax.findings.members import MemberRow
 from parallax.views.fencing import FencedError, epoch_marks
 from parallax.views.unused import remove_unused
 
@@ -130,18 +134,23 @@ class FindingsTable:
         storage: ``storage.path`` of the settings.
         create: whether to create the table if it does not exist.
         strict: whether to fail on an event that is damaged or of a newer version, instead of leaving it out.
+        kept_hours: how long rows of members are kept that are over; at least as long as their suspects.
 
     Raises:
         FindingsTableError: the path cannot be read or written. Or there is no table, and ``create`` is false.
     """
 
-    def __init__(self, storage: str, *, create: bool = True, strict: bool = False) -> None:
+    def __init__(
+        self, storage: str, *, create: bool = True, strict: bool = False, kept_hours: float = float("inf")
+    ) -> None:
         self._uri = table_uri(storage, FINDINGS)
         self._table: DeltaTable = self._guard(self._create if create else lambda: DeltaTable(self._uri))
+        self._storage, self._rows, self._kept_hours = storage, 0, kept_hours
+        self._members: DeltaTable | None = None
         self._sequence = self._appends = 0
         self._strict = strict
         self.skipped = 0
-        """Events that were left out, since they are damaged or a newer version wrote them."""
+        """Events, and rows of members, that were left out, since they are damaged or a newer version wrote them."""
         keep_pandas_out()
 
     def _create(self) -> DeltaTable:
@@ -189,21 +198,53 @@ class FindingsTable:
         """Number of the last event in the table, as far as this object knows it."""
         return self._guard(lambda: self._table.transaction_version(_APP_ID)) or 0
 
-    def append(self, events: Sequence[Finding]) -> list[Finding]:
+    def members(self) -> list[MemberRow]:
+        """Return what the table ``members`` says of each member by its last row, the oldest first.
+
+        Raises:
+            FindingsTableError: the table cannot be read.
+        """
+        table = self._members = self._guard(lambda: members_table(self._storage))
+        rows = last_rows(self._guard(lambda: _whole(table, MEMBER_SCHEMA)))
+        self._rows = pc.max(rows["sequence"]).as_py() or 0
+        found = _known(rows)
+        self.skipped += len(rows) - len(found)
+        return found
+
+    def _append_members(self, members: Sequence[MemberRow]) -> None:
+        if (table := self._members) is None:
+            self.members()
+            return self._append_members(members)
+        at_ms = int(time.time() * 1000)
+        rows = as_rows(members, self._rows + 1, at_ms)
+        marks = CommitProperties(app_transactions=self._guard(lambda: epoch_marks(table)))
+        self._guard(lambda: write_deltalake(table, rows, mode="append", commit_properties=marks))
+        self._rows += len(members)
+        if len(self._guard(table.file_uris)) >= _KEEP_UP_EVERY:
+            since_ms = max(0.0, at_ms - self._kept_hours * 3_600_000)
+            self._tried(lambda: _shorten(table, int(since_ms), marks))
+        return None
+
+    def append(self, events: Sequence[Finding], members: Sequence[MemberRow] = ()) -> list[Finding]:
         """Append events in one commit, and return them with the numbers that they got.
 
         The commit is atomic: if the process dies, either all events are there or none. If none, the next process probes
         the claims again.
 
         Args:
-            events: the events, at least one.
+            events: the events.
+            members: rows of the table ``members``, which are written before the events that rest on them.
 
         Raises:
             AppendedMeanwhile: another process has appended since; read its events (`news`) and decide again.
-            FindingsTableError: nothing was written.
+            FindingsTableError: no event was written.
         """
-        if self._last_appended() != self._sequence:
+        if events and self._last_appended() != self._sequence:
             raise AppendedMeanwhile(_one_line(self._uri, "another process has appended events meanwhile"))
+        if members:
+            self._append_members(members)
+        if not events:
+            return []
         numbered = [replace(event, sequence=self._sequence + 1 + i) for i, event in enumerate(events)]
         version = numbered[-1].sequence
         rows = _as_rows(numbered)
@@ -221,11 +262,17 @@ class FindingsTable:
 
         A failure does not affect what was appended before: it is logged, and tried again later.
         """
+        if len(self._guard(self._table.file_uris)) >= _KEEP_UP_EVERY:
+            marks = CommitProperties(app_transactions=self._guard(lambda: epoch_marks(self._table)))
+            self._tried(lambda: self._compacted(marks))
+
+    def _compacted(self, marks: CommitProperties) -> None:
+        self._table.optimize.compact(commit_properties=marks)
+        remove_unused(self._uri, _KEPT_HOURS)
+
+    def _tried(self, step: Callable[[], None]) -> None:
         try:
-            if len(self._guard(self._table.file_uris)) >= _KEEP_UP_EVERY:
-                marks = CommitProperties(app_transactions=self._guard(lambda: epoch_marks(self._table)))
-                self._guard(lambda: self._table.optimize.compact(commit_properties=marks))
-                self._guard(lambda: remove_unused(self._uri, _KEPT_HOURS))
+            self._guard(step)
         except FindingsTableError as error:
             what = "they are put together after the next events; loading them takes longer until then"
             log.warning("the files of the findings table could not be put together", error=one_line(error), what=what)
@@ -244,6 +291,57 @@ class FindingsTable:
 
 
 _CONFIGURATION = {"delta.appendOnly": "true"}
+
+
+def members_table(storage: str) -> DeltaTable:
+    """Return the table ``members`` below ``storage.path``; it is created if it is not there.
+
+    Args:
+        storage: ``storage.path`` of the settings.
+    """
+    return DeltaTable.create(table_uri(storage, MEMBERS), schema=MEMBER_SCHEMA, mode="ignore")
+
+
+def _shorten(table: DeltaTable, since_ms: int, marks: CommitProperties) -> None:
+    """Replace the rows of the table ``members`` by those that a start needs."""
+    rows = last_rows(_whole(table, MEMBER_SCHEMA), since_ms)
+    write_deltalake(table, rows, mode="overwrite", commit_properties=marks)
+    remove_unused(table.table_uri, _KEPT_HOURS)
+
+
+def _whole(table: DeltaTable, schema: Any) -> Any:
+    dataset = table.to_pyarrow_dataset()
+    _check_columns(table.table_uri, dataset.schema.names, schema.names)
+    return dataset.to_table(columns=schema.names).cast(schema)
+
+
+def read_members(storage: str) -> list[MemberRow]:
+    """Return what the table ``members`` says of each member by its last row; empty if there is no such table.
+
+    Args:
+        storage: ``storage.path`` of the settings.
+
+    Raises:
+        FindingsTableError: the table cannot be read.
+    """
+    uri = table_uri(storage, MEMBERS)
+    try:
+        return _known(last_rows(_whole(DeltaTable(uri), MEMBER_SCHEMA)))
+    except TableNotFoundError:
+        return []
+    except _FAILURES as error:
+        raise FindingsTableError(_one_line(uri, error)) from error
+
+
+def _known(rows: Any) -> list[MemberRow]:
+    """Return what rows of the table ``members`` say, without those that a newer version wrote."""
+    found = []
+    for row in rows.to_pylist():
+        try:
+            found.append(member_of(row))
+        except (KeyError, ValueError) as error:
+            log.error("a member of an incident is left out: a newer version wrote it", error=one_line(error))
+    return found
 
 
 def as_read(event: Finding) -> Finding:

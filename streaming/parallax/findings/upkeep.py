@@ -3,8 +3,7 @@
 A suspect without a verdict stays, however old it is: its row is the only record that it has to be probed. A suspect
 that was raised again after the replicas were asked for its verdict stays too.
 
-A member of an incident stays as well. It has no event of its own, or one that only says that it is a member. Only
-suspects that the job no longer asks about at a start are dropped (`parallax.findings.incident.decided`).
+Only suspects that the job no longer asks about at a start are dropped (`parallax.findings.incident.decided`).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 
 from parallax.findings.incident import decided
-from parallax.findings.table import FINDINGS, SUSPECTS, read_events, table_uri
+from parallax.findings.table import FINDINGS, SUSPECTS, read_events, read_members, table_uri
 from parallax.views import fencing
 from parallax.views.unused import remove_unused
 
@@ -52,7 +51,8 @@ def look_after_suspects(storage: str, oldest: date) -> int:
     before = datetime.combine(oldest, time(), UTC)
     condition = f"raised_at < '{before.isoformat()}'"
     old: Any = table.to_pyarrow_dataset().to_table(filter=pc.field("raised_at") < pa.scalar(before, _TIMESTAMP))
-    waiting = old.filter(_waits(old, decided(read_events(storage)))) if old.num_rows else old
+    known = decided(read_events(storage), read_members(storage)) if old.num_rows else {}
+    waiting = old.filter(_waits(old, known))
     gone = old.num_rows - waiting.num_rows
     if gone:
         fencing.commit(lambda: table, lambda one, properties: _replace(one, waiting, condition, properties))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
 
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
@@ -15,15 +14,12 @@ from parallax.audit.ledger import Ledger
 from parallax.compare.kept import Kept, kept
 from parallax.config import Settings
 from parallax.errors import one_line
-from parallax.findings.claim import claim_from_row
 from parallax.findings.finding import Finding, current, leans_on
 from parallax.findings.hanging_life import Hanging
 from parallax.findings.hanging_record import recorded as hanging_transactions
-from parallax.findings.incident import group_of
-from parallax.findings.incidents import group_of_claim, is_held
 from parallax.findings.leading import Fitness
-from parallax.findings.members import Group
-from parallax.findings.table import NoFindingsTableError, read_events, read_suspects
+from parallax.findings.members import OPEN, State
+from parallax.findings.table import NoFindingsTableError, read_events, read_members, read_suspects
 from parallax.guard.absences import Absences
 from parallax.guard.late import load
 from parallax.guard.timekeeper import clock_of, recorded
@@ -195,42 +191,26 @@ def _absences(settings: Settings, ledger: Ledger, now: float, whole: list[str]) 
 def _pending(
     storage: str, events: Collection[Finding], standing: Mapping[str, Finding], places: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """By partition, how many suspects have no verdict: no event names them since, and no incident may include them.
+    """By partition, how many suspects have no verdict: no event names them since, and no row of a member.
 
     What a finding explains is raised again by each audit until that finding is over, and has its verdict as long.
     """
     named = {
         event.suspect_id: _NEVER
         if event.stands or ((causes := leans_on(event)) and standing.keys() >= {*causes})
-        else _milliseconds(event.decided_at)
+        else int(event.decided_at.timestamp() * 1000)
         for event in events
         if event.suspect_id
     }
-    incidents: dict[Group, int] = {}
-    for event in events:
-        if event.is_incident:
-            incidents[group_of(event)] = max(incidents.get(group_of(event), 0), _milliseconds(event.decided_at))
-    found: dict[TopicPartition, int] = {}
+    members = read_members(storage)
+    for member in members:
+        if member.is_decided:
+            asked_ms = _NEVER if member.state in (*OPEN, State.EXPLAINED) else member.asked_ms
+            named[member.claim.suspect_id] = max(asked_ms, named.get(member.claim.suspect_id, 0))
+    pending = Counter(member.group.place for member in members if member.state is State.NEW)
     for rows in read_suspects(storage, decided=named):
-        for row in rows:
-            place = TopicPartition(row["topic"], row["partition"])
-            if place in places and not _is_counted(row, incidents):
-                found[place] = found.get(place, 0) + 1
-    return found
-
-
-def _is_counted(row: Mapping[str, Any], incidents: Mapping[Group, int]) -> bool:
-    """Whether an incident may count a suspect: one was reported since, of a group that may include it."""
-    try:
-        claim = claim_from_row(row)
-    except ValueError:
-        return False  # Another version has raised it, and may know more.
-    group, at_ms = group_of_claim(claim), claim.raised_at_ms
-    return is_held(claim) and any(at_ms <= until and one.may_include(group) for one, until in incidents.items())
-
-
-def _milliseconds(at: datetime) -> int:
-    return int(at.timestamp() * 1000)
+        pending.update(TopicPartition(row["topic"], row["partition"]) for row in rows)
+    return {place: pending[place] for place in places if pending[place]}
 
 
 __all__ = ["Known", "known"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import Any
+from typing import Any, Self
 
 from parallax.config import FindingSettings
 from parallax.findings.answers import Answers
@@ -26,6 +26,7 @@ from parallax.findings.happenings import (
 )
 from parallax.findings.incident import decided
 from parallax.findings.lifecycle import Lifecycle
+from parallax.findings.members import MemberRow
 from parallax.findings.table import as_read
 from parallax.model import FindingKind
 from tests.builders.answers import NOTHING, PRODUCER, answers, newest, replica, silent
@@ -83,7 +84,11 @@ class Life:
     """A lifecycle whose probes are answered when the test says, and whose events are kept in a list."""
 
     def __init__(
-        self, events: Sequence[Finding] = (), now: float = 0.0, repaired: Callable[[Finding], str] = lambda _: ""
+        self,
+        events: Sequence[Finding] = (),
+        now: float = 0.0,
+        repaired: Callable[[Finding], str] = lambda _: "",
+        members: Sequence[MemberRow] = (),
     ) -> None:
         self.now = now
         self.machine = Lifecycle(
@@ -92,11 +97,16 @@ class Life:
             repaired=repaired,
         )
         self.machine.cluster_id = "c"
-        self.table = list(events)
+        self.table, self.members = list(events), list(members)
+        self.raised: dict[str, Claim] = {}
         self.broken: list[Broken] = []
         self.probes: list[Probe] = []
         self.full = False
-        self.do(Loaded(list(events)))
+        self.do(Loaded(list(events), list(members)))
+
+    def restarted(self, seconds: float = 0.0) -> Self:
+        """The life that a job begins with from the tables of this one, some seconds later."""
+        return type(self)(self.table, self.now + seconds, members=self.members)
 
     @property
     def moment(self) -> Moment:
@@ -116,15 +126,17 @@ class Life:
     def commit(self, append: Append) -> None:
         numbered = [replace(e, sequence=len(self.table) + 1 + i) for i, e in enumerate(append.events)]
         assert [as_read(event) for event in numbered] == numbered, "what is written must be what is read"
+        self.members += append.members
         self.table += numbered
         self.do(Committed(numbered))
 
     def suspect(self, *claims: Claim) -> None:
+        self.raised |= {claim.suspect_id: claim for claim in claims}
         self.do(Suspected(claims))
 
     def suspected_before(self, *claims: Claim) -> None:
         """Suspects as a job reads them from their table when it starts."""
-        known = decided(self.table)
+        known = decided(self.table, self.members)
         self.suspect(*(c for c in claims if c.raised_at_ms >= known.get(c.suspect_id, 0)))
 
     def answer(self, answering: Answering) -> list[str]:

@@ -152,7 +152,7 @@ class TestExplains:
 
 
 def test_a_claim_on_a_topic_that_was_re_created_has_lost_its_object() -> None:
-    recorded = Recorded(topics={2: str(topic_id_code("old"))})
+    recorded = Recorded(topic_id=str(topic_id_code("old")))
     claim = of_offset(FindingKind.LOG_TRUNCATED, recorded=recorded)
     assert claim.is_of("old")
     assert not claim.is_of("new")

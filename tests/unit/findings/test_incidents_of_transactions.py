@@ -20,7 +20,7 @@ from parallax.findings.incident import tally_of
 from parallax.findings.requests import TransactionRecords
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
 from parallax.sides import parsed
-from tests.builders.answers import answers, newest, replica, silent
+from tests.builders.answers import NOTHING, answers, newest, replica, silent
 from tests.unit.findings.floods import ALONE, RESURRECTED, Flood, objects
 from tests.unit.findings.lives import RECHECK_S, RETRY_S
 from tests.unit.findings.transactions import (
@@ -124,18 +124,6 @@ class TestThousands:
         assert (life.last.status, evidence_of(life.last)["resolution"]) == (FindingStatus.RESOLVED, "healed")
         assert "none of the transactions of orders-0 was shown wrongly any more (2,000 healed)" in life.last.summary
 
-    def test_keep_their_count_through_a_restart(self) -> None:
-        before = flood(1_000)
-        before.after(RECHECK_S, by_index)
-        after = Flood(before.table, before.now)
-        after.suspected_before(*map(turned, range(1_000)))  # As they are in their table: no event names them.
-        after.settle(by_index)
-        rounds(after, by_index)
-        assert after.counts == [1_000]
-        assert [f.finding_id for f in after.open] == [f.finding_id for f in before.open]
-        rounds(after, where(lambda n: n < 400, by_index, healed))
-        assert after.counts == [400]
-
     def test_keep_their_count_through_a_restart_after_which_nothing_proves_them_again(self) -> None:
         def cleaned(claim: Claim) -> Answers:
             """The cleaner goes by the same index: it has taken the ABORT, and left the record."""
@@ -144,12 +132,11 @@ class TestThousands:
 
         before = rounds(flood(1_000), cleaned)
         assert before.counts == [1_000], "what was proven of them stays so"
-        after = Flood(before.table, before.now)
+        after = before.restarted()
         after.suspected_before(*map(turned, range(1_000)))
         after.settle(cleaned)
         rounds(after, cleaned)
         assert after.counts == [1_000]
-        assert "may have been counted before a restart" in (after.machine.waits("txn-1") or "")
         rounds(after, healed, 6)
         assert after.open == []
 
@@ -191,8 +178,8 @@ class TestThousands:
         assert life.machine.status().pending == {}
         assert life.machine.waits("missed-3") is None
         for hours in (0, 25, 25):
-            after = Flood(life.table, life.now + hours * 3600)
-            after.suspect(*map(missed, range(1_000)))
+            after = life.restarted(hours * 3600)
+            after.suspected_before(*map(missed, range(1_000)))
             after.settle(compacted)
             rounds(after, compacted)
             assert len(after.table) == 1
@@ -217,9 +204,9 @@ class TestThousands:
 class Crowded(Flood):
     """Each transaction has a number of records, of which a probe asks about as many as production does."""
 
-    def __init__(self, records: int, *before: Any) -> None:
+    def __init__(self, records: int, before: Flood) -> None:
         self.records, self.pages, self.asked_together = records, list[int](), list[int]()
-        super().__init__(*before)
+        super().__init__(before.table, before.now, members=before.members)
 
     def settle(self, answering: Answering) -> Crowded:
         while self.probes:
@@ -249,7 +236,7 @@ class TestOfManyRecordsEach:
     def test_end_though_one_probe_cannot_ask_about_all_of_a_page(self, records: int, is_restarted: bool) -> None:
         many = 300 if records < COVERED else 100
         before = flood(many).after(RECHECK_S, by_index)
-        life = Crowded(records, before.table, before.now)
+        life = Crowded(records, before)
         assert life.counts == [many]
         life.suspect(*map(turned, range(many)))
         if not is_restarted:
@@ -265,7 +252,7 @@ class TestOfManyRecordsEach:
 
     def test_of_more_records_than_are_asked_about_are_not_asked_about_without_end(self) -> None:
         before = flood(40)
-        life = Crowded(COVERED + 1, before.table, before.now)
+        life = Crowded(COVERED + 1, before)
         life.suspect(*map(turned, range(40)))
         rounds(life, healed)
         assert life.counts == [40]
@@ -292,7 +279,7 @@ class TestFew:
         assert event.is_incident
         assert tally_of(event).count == ALONE + 1
         assert life.machine.status().resolved_total == 0, "none of them is over"
-        after = rounds(Flood(life.table, life.now), by_index)
+        after = rounds(life.restarted(), by_index)
         assert after.counts == [ALONE + 1]
 
     def test_that_end_at_one_marker_are_one_transaction(self) -> None:
@@ -380,12 +367,27 @@ class TestWhatTransactionsExplain:
         rounds(life, where(lambda n: n < 50, healed, by_index))
         assert {(f.rule, tally_of(f).count) for f in life.open} == {(Rule.OUTCOME, 50), (Rule.LATEST_VALUE, 50)}
 
+    def test_stays_explained_after_a_restart_though_a_copy_shows_the_same_by_now(self) -> None:
+        def copied(claim: Claim) -> Answers:
+            shows = {b: replica(b, END, key=newest(claim.offset) if b > 1 else NOTHING) for b in (1, 2, 3)}
+            return Answers(shows, leader=1) if claim.rule is Rule.LATEST_VALUE else by_index(claim)
+
+        life = flood(100)
+        life.suspect(*map(value, range(40)))
+        life.settle(by_index)
+        after = life.restarted(1)
+        after.suspected_before(*life.raised.values())
+        rounds(after.settle(copied), copied)
+        assert [(f.kind, tally_of(f).count) for f in after.open] == [(CONTRADICTS, 100)]
+        rounds(after, where(lambda n: n >= 40, by_index, healed), 6)
+        assert {(f.kind, tally_of(f).count) for f in after.open} == {(CONTRADICTS, 60), (DIFFERS, 40)}
+
     def test_is_a_finding_once_the_transaction_has_healed_while_nobody_looked(self) -> None:
         before = flood(100)
         before.suspect(value(5))
         before.settle(by_index)
         answering = where(lambda n: n == 5, healed, by_index)
-        after = Flood(before.table, before.now)
+        after = before.restarted()
         after.suspected_before(*map(turned, range(100)))
         after.settle(answering)
         rounds(after, answering)
@@ -420,6 +422,21 @@ class TestWhatTransactionsExplain:
         life.settle(by_index)
         rounds(life, by_index)
         assert [f.kind for f in life.open] == [CONTRADICTS]
+
+    def test_ends_where_it_was_an_incident_before_though_a_replica_is_held_back_by_now(self) -> None:
+        def held_back(claim: Claim) -> Answers:
+            values = by_key(claim).replicas | {2: replica(2, END, key=NOTHING, last_stable_offset=claim.offset)}
+            return Answers(values, leader=1) if claim.rule is Rule.LATEST_VALUE else by_others(claim)
+
+        life = Flood()
+        life.suspect(*map(value, range(40)))
+        life.settle(by_key)
+        for _ in range(8):
+            life.after(RETRY_S, by_key)
+        assert [(f.kind, tally_of(f).count) for f in life.open] == [(DIFFERS, 40)]
+        life.suspect(*map(missed, range(40)))
+        rounds(life.settle(held_back), held_back)
+        assert [(f.kind, tally_of(f).count) for f in life.open] == [(COMMITTED_WRONGLY, 40)]
 
     def test_is_not_what_another_transaction_wrote(self) -> None:
         life = flood(100)

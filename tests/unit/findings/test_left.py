@@ -57,7 +57,7 @@ class TestManyThatAreRightAgainOnOneReplicaAndNotOnAnother:
 
     def test_are_counted_of_the_other_after_a_restart_as_well(self) -> None:
         before = self.left_on_3()
-        life = Flood(before.table, before.now)
+        life = before.restarted()
         life.suspected_before(*MANY)  # As they are in their table: of those on 3 nothing was written.
         for _ in range(4):
             life.settle(showing(3))
@@ -71,7 +71,7 @@ class TestManyThatAreRightAgainOnOneReplicaAndNotOnAnother:
 
     def test_keep_their_count_while_the_one_that_is_right_is_away_after_a_restart(self) -> None:
         before = self.left_on_3()
-        life = Flood(before.table, before.now)
+        life = before.restarted()
         life.suspected_before(*MANY)
         for _ in range(4):
             life.settle(showing(3, away=(2,)))
@@ -84,7 +84,7 @@ class TestManyThatAreRightAgainOnOneReplicaAndNotOnAnother:
         before.suspect(*MANY)
         before.settle(showing(2))
         before.after(RECHECK_S, showing(2, 3))
-        life = Flood(before.table, before.now)
+        life = before.restarted()
         life.suspected_before(*MANY)
         for _ in range(4):
             life.settle(showing(3))
@@ -97,7 +97,7 @@ class TestManyThatAreRightAgainOnOneReplicaAndNotOnAnother:
         life.suspect(*MANY)
         life.settle(showing(2, 3))
         if restarted:
-            life = Flood(life.table, life.now)
+            life = life.restarted()
             life.suspected_before(*MANY)
             life.settle(showing(2, 3))
         for _ in range(3):
@@ -119,7 +119,7 @@ class TestManyThatAreRightAgainOnOneReplicaAndNotOnAnother:
         for _ in range(4):
             life.after(RECHECK_S, showing(away=(3,)))
         if restarted:
-            life = Flood(life.table, life.now)
+            life = life.restarted()
             life.suspected_before(*MANY[:40])
             life.settle(showing(away=(3,)))
         assert sum(life.machine.status().pending.values()) == 40
@@ -142,7 +142,7 @@ class TestManyThatAreRightAgainOnOneReplicaAndNotOnAnother:
         for _ in range(3):
             before.after(RECHECK_S, showing(away=(1,)))
         assert counting(before) == []
-        life = Flood(before.table, before.now)
+        life = before.restarted()
         life.suspected_before(*MANY[:ALONE], replace(lost(ALONE), broker=3))
         for said in [showing(away=(1,))] * 2 + [showing(1)] * 4:
             life.settle(said)
@@ -182,7 +182,7 @@ def test_suspects_on_a_replica_that_is_away_wait_for_it_after_a_restart_as_well(
     for _ in range(3):
         before.after(RECHECK_S, showing(away=(3,)))
     assert before.open == []
-    life = Flood(before.table, before.now)
+    life = before.restarted()
     life.suspected_before(*MANY[:count])
     for _ in range(2):
         life.settle(showing(away=(3,)))
@@ -199,7 +199,7 @@ def test_differences_that_an_incident_left_are_all_counted_after_a_restart() -> 
     before.settle(showing(2))
     for _ in range(8):
         before.after(RECHECK_S, differing)
-    life = Flood(before.table, before.now)
+    life = before.restarted()
     life.suspected_before(*MANY)
     for _ in range(6):
         life.settle(differing)
@@ -215,7 +215,7 @@ def test_suspects_about_another_replica_that_cannot_be_decided_hold_up_no_end(re
     life.suspect(*MANY, *others)
     life.settle(showing(2, away=(3,)))
     if restarted:
-        life = Flood(life.table, life.now)
+        life = life.restarted()
         life.suspected_before(*MANY, *others)
         life.settle(showing(2, away=(3,)))
     for _ in range(4):
@@ -264,7 +264,7 @@ class TestTransactionsThatAnIncidentCountedBeforeARestart:
         for said in [self.said("wrong", "wrong")] * 2 + [self.said(two, "away")] * 4:
             before.after(RECHECK_S, said)
         assert before.open == []
-        life = Flood(before.table, before.now)
+        life = before.restarted()
         life.suspected_before(*map(make, range(40)))
         for _ in range(3):
             life.after(RECHECK_S, self.said(two, "away"))

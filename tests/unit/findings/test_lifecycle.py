@@ -642,7 +642,7 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
         while life.statuses.count("resolved") < 2:
             life.until_asked(without_it)
         if restarted:
-            life = Life(life.table, life.now)
+            life = life.restarted()
         while not life.machine.standing():
             life.until_asked(without_it)
         assert [f.kind for f in life.machine.standing()] == [RESURRECTED]
@@ -669,10 +669,10 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
         before = Life().confirmed(claim(COMMITTED_WRONGLY, "t"), value(), answering=old_value)
         before.until_asked(agree)
         assert [c.suspect_id for p in before.probes for c in p.claims] == ["v"]
-        life = Life(before.table, before.now)
+        life = before.restarted()
         assert life.answer(old_value) == ["v"]
         assert life.last.kind is RESURRECTED
-        after = Life(life.table, life.now)
+        after = life.restarted()
         assert after.probes == [], "it has had its verdict"
 
     @pytest.mark.parametrize("restarted", [False, True])
@@ -691,7 +691,7 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
         life.suspect(claim(COMMITTED_WRONGLY, "ended", recorded=Recorded(markers={1: "abort"})))
         life.answer(old_value)
         if restarted:
-            life = Life(life.table, life.now)
+            life = life.restarted()
         life.answer(old_value)
         assert {(f.kind, f.offset) for f in life.machine.standing()} == {(COMMITTED_WRONGLY, 10), (RESURRECTED, 60)}
         assert [e.suspect_id for e in life.table[-2:] if e.status is FindingStatus.DISMISSED] == ["within"]
@@ -1367,7 +1367,7 @@ class TestASuspectThatIsRaisedAgainWhileItIsBeingProbed:
         again = self.meanwhile(life, value())
         life.answer(deleted)
         life.now += 60
-        life = Life(life.table, life.now)
+        life = life.restarted()
         assert not life.machine.is_new(first)
         life.suspect(again)
         life.answer(old_value)
@@ -1510,7 +1510,7 @@ class TestARestart:
         before = Life().confirmed(unmarked(), answering=missing)
         before.suspect(unmarked("d", offset=50, transaction_start_offset=50))
         before.answer(agree)
-        life = Life(before.table, before.now)
+        life = before.restarted()
         assert life.machine.standing() == [before.table[0]]
         status = life.machine.status()
         assert (sum(status.confirmed_total.values()), status.dismissed_total) == (1, 1)

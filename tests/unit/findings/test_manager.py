@@ -27,6 +27,7 @@ from parallax.findings.happenings import FindingsStatus
 from parallax.findings.incident import is_part_of_incident, tally_of
 from parallax.findings.incidents import ALONE
 from parallax.findings.manager import FindingsManager
+from parallax.findings.members import MemberRow
 from parallax.findings.table import FindingsTable, FindingsTableError, read_events
 from parallax.model import FindingKind, FindingStatus, Rule, Severity
 from tests.builders.answers import NOTHING, OPEN, answers, newest, replica
@@ -307,11 +308,11 @@ def test_an_append_that_fails_is_made_again(start: Start, settings: Settings) ->
     class Failing(FindingsTable):
         failures = 2
 
-        def append(self, events: Sequence[Finding]) -> list[Finding]:
+        def append(self, events: Sequence[Finding], members: Sequence[MemberRow] = ()) -> list[Finding]:
             if self.failures:
                 self.failures -= 1
                 raise FindingsTableError("storage.path: no space left")
-            return super().append(events)
+            return super().append(events, members)
 
     manager, watch = start(Replicas(missing), table=Failing(settings.storage.path))
     manager.offer([unmarked_suspect()])
@@ -325,12 +326,12 @@ def test_a_fault_as_a_commit_is_made_loses_no_probe_that_was_due_by_then(start: 
     class Faulty(FindingsTable):
         failures = 1
 
-        def append(self, events: Sequence[Finding]) -> list[Finding]:
+        def append(self, events: Sequence[Finding], members: Sequence[MemberRow] = ()) -> list[Finding]:
             if self.failures:
                 self.failures -= 1
                 time.sleep(0.2)  # The other suspect's next probe is due.
                 raise RuntimeError("a fault of ours")
-            return super().append(events)
+            return super().append(events, members)
 
     replicas = Replicas(lambda c: away(c) if c.producer_id == 8 else missing(c))
     manager, watch = start(replicas, table=Faulty(settings.storage.path))
@@ -540,12 +541,12 @@ class Overtaken(FindingsTable):
         self.overtaken: dict[int, str] = {}
         """The finding that is acknowledged before the commit of a number."""
 
-    def append(self, events: Sequence[Finding]) -> list[Finding]:
-        self.commits += 1
+    def append(self, events: Sequence[Finding], members: Sequence[MemberRow] = ()) -> list[Finding]:
+        self.commits += bool(events)
         self.told = max([self.told, *(tally_of(e).count for e in events if e.is_incident)])
         if (finding_id := self.overtaken.pop(self.commits, None)) is not None:
             acknowledge(self.storage, finding_id, "known", by="ann")
-        return super().append(events)
+        return super().append(events, members)
 
 
 class TestAProbeThatComesBackAsAReportIsDue:
@@ -702,14 +703,14 @@ def test_an_append_that_seemed_to_fail_and_did_not_is_not_made_again(start: Star
 
         lost = 1
 
-        def append(self, events: Sequence[Finding]) -> list[Finding]:
+        def append(self, events: Sequence[Finding], members: Sequence[MemberRow] = ()) -> list[Finding]:
             if self.lost:
                 self.lost -= 1
                 before = self._sequence
-                super().append(events)
+                super().append(events, members)
                 self._sequence = before
                 raise FindingsTableError("storage.path: the connection was closed")
-            return super().append(events)
+            return super().append(events, members)
 
     manager, watch = start(Replicas(missing), table=Unsure(settings.storage.path))
     manager.offer([unmarked_suspect()])

@@ -363,7 +363,7 @@ def test_what_has_lost_its_object_is_not_asked_about() -> None:
         (Whereabouts((1, 3), (1, 3), 1), "broker 2 holds no replica of orders-0"),
         (Whereabouts((1, 2, 3), (1, 2, 3), 1, "another"), "re-created"),
     ):
-        claim = replace(FROZEN, recorded=Recorded(topics={2: "12345"}))
+        claim = replace(FROZEN, recorded=Recorded(topic_id="12345"))
         asked: list[Any] = []
 
         def answer(question: Any, where: Whereabouts = where, asked: list[Any] = asked) -> Any:

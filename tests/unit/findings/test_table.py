@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from parallax.findings import table as findings_table
 from parallax.findings.acknowledge import acknowledged
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, Recorded
@@ -20,12 +21,14 @@ from parallax.findings.finding import current
 from parallax.findings.happenings import Append
 from parallax.findings.incident import is_part_of_incident
 from parallax.findings.left import claims_left
+from parallax.findings.members import MemberRow, State
 from parallax.findings.table import (
     SCHEMA,
     FindingsTable,
     FindingsTableError,
     as_read,
     read_events,
+    read_members,
     read_suspects,
     table_uri,
 )
@@ -33,7 +36,7 @@ from parallax.model import NOBODY, FindingKind, FindingStatus
 from parallax.sides import parsed
 from tests.builders.answers import NOTHING, newest
 from tests.builders.findings import EVENT
-from tests.unit.findings.floods import ALONE, DIFFERS, Flood, everywhere, flood, healthy, lost, values
+from tests.unit.findings.floods import ALONE, DIFFERS, Flood, everywhere, flood, healthy, lost, resurrected, values
 from tests.unit.findings.lives import RECHECK_S, Life, deleted, old_value, value
 from tests.unit.findings.transactions import flood as transactions_flood
 from tests.unit.findings.transactions import healed
@@ -58,6 +61,58 @@ def test_many_small_files_are_put_together_and_no_event_is_lost(tmp_path: Path) 
     again = FindingsTable(str(tmp_path))
     again.load()
     assert again.append([EVENT])[0].sequence == 131
+
+
+def members_of(life: Flood) -> list[MemberRow]:
+    """What the last row of each member says."""
+    return list({row.key: row for row in life.members}.values())
+
+
+def test_members_are_read_as_their_last_rows_say(tmp_path: Path) -> None:
+    for life in (flood(range(20)).after(RECHECK_S, everywhere), transactions_flood(20)):
+        storage = str(tmp_path / str(len(life.members)))
+        first = FindingsTable(storage)
+        assert first.members() == []
+        for row in life.members:
+            first.append([], [row])
+        assert {row.key: row for row in FindingsTable(storage).members()} == {row.key: row for row in members_of(life)}
+        assert read_members(storage) == FindingsTable(storage).members()
+
+
+def test_rows_of_members_are_there_before_the_events_that_rest_on_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life = flood(range(20))
+    killed = FindingsTable(str(tmp_path))
+    with monkeypatch.context() as patched:
+        patched.setattr(findings_table, "_as_rows", _killed)
+        with pytest.raises(KeyboardInterrupt):
+            killed.append(life.table, life.members)
+    assert read_events(str(tmp_path)) == []
+    assert len(read_members(str(tmp_path))) == 20
+    after = Flood(members=read_members(str(tmp_path)))
+    assert after.counts == []
+    after.settle(lambda claim: replace(resurrected(claim), leader=2))
+    assert (after.counts, after.open[0].exposed) == ([20], True), "they are reported once they have been asked about"
+
+
+def _killed(_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_rows_of_members_that_are_over_go_when_they_are_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(findings_table, "_KEEP_UP_EVERY", 3)
+    wrong, over = flood(range(2)), flood(range(20), healthy)
+    (first, *rest), name = members_of(flood(range(20))), str(tmp_path)
+    dismissed = members_of(over)
+    assert wrong.members == [], "single findings have their events"
+    table = FindingsTable(name, kept_hours=-1)
+    for row in (first, replace(first, state=State.UNSETTLED), dismissed[0], dismissed[1]):
+        table.append([], [row])
+    assert [row.state for row in read_members(name)] == [State.UNSETTLED, State.OVER]
+    assert len(DeltaTable(f"{tmp_path}/members").file_uris()) < 3
+    table.append([], rest)
+    assert len(FindingsTable(name).members()) == 20
 
 
 def test_the_table_has_the_columns_of_the_contract_in_order(tmp_path: Path) -> None:
@@ -170,9 +225,6 @@ def test_columns_of_other_types_are_one_line(tmp_path: Path) -> None:
         read_events(str(tmp_path))
 
 
-_PART = {"status": FindingStatus.RESOLVED}
-
-
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
@@ -184,8 +236,6 @@ _PART = {"status": FindingStatus.RESOLVED}
         ({"suspect_id": "", "evidence": '{"incident": {"samples": [{}]}}'}, "its evidence is of another form .*"),
         ({"suspect_id": "", "evidence": '{"proofs": [7]}'}, "its evidence is of another form .*"),
         ({"suspect_id": "", "evidence": '{"incident": "0"}'}, "its evidence is of another form .*"),
-        ({**_PART, "evidence": '{"resolution": "part_of_incident"}'}, "its evidence is of another form .*"),
-        ({**_PART, "evidence": '{"resolution": "part_of_incident", "incident": {}}'}, "its evidence is .*"),
         ({"broker": NOBODY, "evidence": '{"recorded": [1]}'}, "its evidence is of another form .*"),
         ({"evidence": '{"recorded": {"sides": {"a": [{}]}}}'}, "its evidence is of another form .*"),
         ({"first_suspected_at": None}, "no first_suspected_at"),

@@ -14,6 +14,9 @@ from deltalake import DeltaTable
 from parallax.compare.suspect import Suspect
 from parallax.compare.tables import append_suspects, create_suspects
 from parallax.findings import upkeep
+from parallax.findings.claim import claim_from_row
+from parallax.findings.incidents import group_of_claim
+from parallax.findings.members import MemberRow, State
 from parallax.findings.table import FindingsTable, read_suspects
 from parallax.findings.upkeep import look_after_suspects
 from parallax.model import FindingStatus
@@ -92,18 +95,22 @@ def test_without_tables_there_is_nothing_to_do(tmp_path: Path) -> None:
 
 
 def test_those_that_a_start_asks_about_stay(tmp_path: Path) -> None:
-    """What has become part of an incident, and what was raised between the question and its answer."""
-    part, meanwhile, gone = raised(1), raised(2, OLD + timedelta(seconds=30)), raised(3)
-    with_suspects(tmp_path, [part, meanwhile, gone], [])
-    asked = f'"asked_at_ms": {int(OLD.timestamp() * 1000) + 1}'
-    of_part = '{"resolution": "part_of_incident", "incident": "i"}'
-    table = FindingsTable(str(tmp_path))
-    table.append(
+    """What was raised between the question and its answer, and what another incident than that of its group counts."""
+    alone, meanwhile, gone, member = raised(1), raised(2, OLD + timedelta(seconds=30)), raised(3), raised(4)
+    with_suspects(tmp_path, [alone, meanwhile, gone, member], [])
+    asked_ms = int(OLD.timestamp() * 1000) + 1
+    asked = f'{{"asked_at_ms": {asked_ms}}}'
+    claims = {one.suspect_id: claim_from_row(one.as_row()) for one in (alone, member)}
+    group = group_of_claim(claims[member.suspect_id])
+    FindingsTable(str(tmp_path)).append(
         [
-            replace(DECIDED, suspect_id=part.suspect_id, status=FindingStatus.RESOLVED, evidence=of_part),
-            replace(DECIDED, finding_id="m", suspect_id=meanwhile.suspect_id, evidence=f"{{{asked}}}"),
-            replace(DECIDED, finding_id="g", suspect_id=gone.suspect_id, evidence=f"{{{asked}}}"),
-        ]
+            replace(DECIDED, finding_id="m", suspect_id=meanwhile.suspect_id, evidence=asked),
+            replace(DECIDED, finding_id="g", suspect_id=gone.suspect_id, evidence=asked),
+        ],
+        [
+            MemberRow(group, False, claims[alone.suspect_id], State.ALONE, asked_ms),
+            MemberRow(group, True, claims[member.suspect_id], State.WRONG, asked_ms),
+        ],
     )
-    assert look_after_suspects(str(tmp_path), KEPT_FROM) == 1
+    assert look_after_suspects(str(tmp_path), KEPT_FROM) == 2
     assert in_the_table(tmp_path) == {1, 2}
