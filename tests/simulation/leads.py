@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 from parallax.compare.suspect import Coverage
@@ -180,6 +181,8 @@ def restarted(
         )
         took_writes = len(after.isr) >= after.min_isr
         after.stop(broker)
+        twice = deepcopy(after)
+        twice.stop(twice.leader)
         refused = took_writes and len(after.isr - after.away) < after.min_isr
         after.rebalance()
         after.start(broker)
@@ -188,6 +191,8 @@ def restarted(
         others = len(before.replicas) > 1  # A lone replica leads after the restart as it did before.
         for leader in sorted({one for one in after.led if others and wrong.get(one)}):
             yield Broken(RESTART, wrong[leader][0].what, f"{text}: broker {leader} led: {wrong[leader][0]}")
+        if others and not twice.unclean and (second := wrong.get(twice.leader)):
+            yield Broken(RESTART, second[0].what, f"{text}; and after another failure broker {twice.leader} led")
         if others and (NOBODY in after.led or after.unclean):
             yield Broken(RESTART, "nobody led" if NOBODY in after.led else "led uncleanly", text)
         if refused and len(before.isr) < len(before.replicas):

@@ -73,11 +73,11 @@ def _unanswered(
         before: who led each partition before the brokers were asked, or why that is not known.
         after: who led it when they had answered.
     """
-    for known in (before, after):
-        if isinstance(known, ReplicaError):
-            return {UNKNOWN: f"who coordinates transactions is not known ({known})"}
-        if not known or UNKNOWN in known.values():
-            return {UNKNOWN: f"a partition of {STATES} has no leader"}
+    if isinstance(before, ReplicaError) or isinstance(after, ReplicaError):
+        why = before if isinstance(before, ReplicaError) else after
+        return {UNKNOWN: f"who coordinates transactions is not known ({why})"}
+    if not (before and after) or UNKNOWN in {*before.values(), *after.values()}:
+        return {UNKNOWN: f"a partition of {STATES} has no leader"}
     if before != after:
         return {UNKNOWN: f"a partition of {STATES} has moved to another coordinator"}
     assert not isinstance(after, ReplicaError)  # noqa: S101 - told above
