@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from parallax.findings.finding import Finding
+from parallax.findings.finding import Finding, shown_offset
 from parallax.lab.traffic import PlainProducer
 from parallax.lab.waiting import until
 from tests.e2e.play import Alerting, Played
@@ -83,7 +83,7 @@ if INSTALLED:
             said = alert["annotations"]
             assert said["description"] == finding.summary
             assert (said["kind"], said["broker_id"]) == (finding.kind, "2")
-            assert said["record_offset"] == str(finding.record_offset)
+            assert said["record_offset"] == str(shown_offset(finding))
             fired = datetime.fromisoformat(alert["startsAt"]).timestamp()
             confirmed = finding.decided_at.timestamp()
             hops = (

@@ -24,19 +24,13 @@ def whoever_is_not_accused(_: str, shown: Any, __: Any, broker: int) -> Fitness:
     return SAFE if broker != shown.finding.broker else Fitness(May.UNSAFE, ("it is accused",))
 
 
-def last_of_the_assignment(led: Any, broker: int) -> int | None:
-    if led.leader != broker and led.leader in led.isr:
-        return int(led.leader)
-    return next((one for one in reversed(led.replicas) if one != broker and one in led.isr), None)
-
-
 BROKEN: dict[str, tuple[Any, str, Callable[..., Any], str, int]] = {
     "who is not accused is taken for right": (leading, "_by_accusing", whoever_is_not_accused, "advice", 0),
     "what all share is forgotten": (leading, "_by_shared", lambda *_: SAFE, leads.SAFE, 59),
     "a difference without direction is forgotten": (leading, "unknown", lambda *_: SAFE, "advice", 0),
     "what was not compared is forgotten": (doubts, "uncompared", lambda _: [], leads.SAFE, 30),
     "the preferred leader is forgotten": (rolling, "_by_preference", lambda *_: SAFE, leads.RESTART, 25),
-    "the last of the assignment is taken for the next": (rolling, "elected", last_of_the_assignment, leads.RESTART, 26),
+    "a second failure is forgotten": (rolling, "_next", lambda *_: [], leads.RESTART, 0),
     "who leads meanwhile is forgotten": (rolling, "_by_election", lambda *_: SAFE, leads.RESTART, 0),
     "producers that are refused are forgotten": (rolling, "_by_producers", lambda *_: SAFE, leads.RESTART, 16),
 }
