@@ -23,11 +23,14 @@ from parallax.compare.observations import Observations
 from parallax.compare.segments import Manifest, Segment, Store, bucket_of
 from parallax.compare.suspect import UnreadRange
 from parallax.config import AuditSettings, Settings, load
+from parallax.findings.claim import claim_of
 from parallax.findings.finding import Finding
 from parallax.findings.hanging import Open
 from parallax.findings.hanging_life import Hanging
 from parallax.findings.hanging_record import record
+from parallax.findings.incidents import group_of_claim
 from parallax.findings.leading import Fitness, May
+from parallax.findings.members import MemberRow, State
 from parallax.findings.table import FindingsTable
 from parallax.model import FindingKind, FindingStatus, TopicPartition, UnknownReason
 from parallax.repair.command import document as plan_document
@@ -140,27 +143,18 @@ INCIDENT = finding("f" * 32, kind=FindingKind.DELETED_RECORD_RESURRECTED, suspec
 
 
 @pytest.mark.parametrize("status", [FindingStatus.CONFIRMED, FindingStatus.RESOLVED])
-@pytest.mark.parametrize(
-    ("rule", "kind", "of", "after_s", "waits"),
-    [
-        ("I3", FindingKind.DELETED_RECORD_RESURRECTED, 2, -5, False),
-        ("I3", FindingKind.VISIBILITY_MISMATCH, -1, -5, False),
-        ("I3", FindingKind.DELETED_RECORD_RESURRECTED, 2, 5, True),
-        ("I3", FindingKind.DELETED_RECORD_RESURRECTED, 1, -5, True),
-        ("I2", FindingKind.ABORTED_RECORD_COMMITTED, 2, -5, True),
-        ("I1", FindingKind.CONTENT_MISMATCH, 2, -5, True),
-        ("I3", "of a later version", 2, -5, True),
-    ],
-)
-def test_a_suspect_waits_for_its_verdict_unless_an_incident_may_count_it(
-    settings: Settings, status: FindingStatus, rule: str, kind: str, of: int, after_s: int, *, waits: bool
+def test_an_incident_hides_no_suspect_of_which_no_row_says_that_it_counts_it(
+    settings: Settings, status: FindingStatus
 ) -> None:
     storage = settings.storage.path
     FindingsTable(storage).append([INCIDENT, replace(INCIDENT, status=status)])
-    row = {"suspect_id": "s", "rule": rule, "kind": str(kind), "topic": "orders", "partition": 0, "broker": of}
-    row |= {"raised_at": INCIDENT.decided_at + timedelta(seconds=after_s)}
+    row = {"suspect_id": "s", "rule": "I3", "kind": str(INCIDENT.kind), "topic": "orders", "partition": 0, "broker": 2}
+    row |= {"raised_at": INCIDENT.decided_at - timedelta(seconds=5)}
     write_deltalake(f"{storage}/suspects", pa.Table.from_pylist([row]))
-    assert known(settings, [PLACE]).pending == ({PLACE: 1} if waits else {})
+    assert known(settings, [PLACE]).pending == {PLACE: 1}
+    counted = claim_of(replace(INCIDENT, suspect_id="s"))
+    FindingsTable(storage).append([], [MemberRow(group_of_claim(counted), True, counted, State.WRONG, 0)])
+    assert known(settings, [PLACE]).pending == {}
 
 
 @pytest.fixture
