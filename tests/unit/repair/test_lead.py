@@ -23,8 +23,7 @@ from parallax.compare.observations import Observations
 from parallax.compare.segments import Manifest, Segment, Store, bucket_of
 from parallax.compare.suspect import UnreadRange
 from parallax.config import AuditSettings, Settings, load
-from parallax.findings.claim import claim_of
-from parallax.findings.finding import Finding
+from parallax.findings.finding import Finding, claim_of
 from parallax.findings.hanging import Open
 from parallax.findings.hanging_life import Hanging
 from parallax.findings.hanging_record import record
