@@ -149,8 +149,9 @@ def test_strimzis_user_has_the_rights_of_the_document_and_no_more() -> None:
     document = (ROOT / "docs" / "operate" / "security.md").read_text()
     rights = set()
     for command in re.findall(r"kafka-acls\.sh (?:[^\n]|(?<=\\)\n)*", document.split("| without |")[0]):
-        resource = "topic" if "--topic" in command else "transactionalId"
-        rights |= {(resource, operation) for operation in re.findall(r"--operation (\w+)", command)}
+        of = {"--topic": "topic", "--transactional-id": "transactionalId"}
+        resources = [resource for option, resource in of.items() if f"{option} " in command]
+        rights |= {(one, operation) for one in resources for operation in re.findall(r"--operation (\w+)", command)}
     (useful,) = re.findall(r"Two more rights are useful, and not\s+needed: `(.+)`", document)
     assert "--cluster" in useful
     rights |= {("cluster", right) for right in re.findall(r"--operation (\w+)", useful)}

@@ -98,7 +98,7 @@ class Shown:
         said = outcomes_on(self.sides, self.finding.broker)
         others = (self.alike & self.answered) - {self.finding.broker}
         shown = frozenset(broker for broker in others if not said or _live_outcomes(self, broker))
-        return shown | {self.finding.broker} | ({self.leads_alike} - {NOBODY})
+        return shown | {self.finding.broker}
 
     @property
     def against(self) -> list[frozenset[int]]:

@@ -214,6 +214,11 @@ def committed_since(committed: int, wrong: Iterable[Reign]) -> tuple[Reign, ...]
     return tuple(reign for reign in wrong if UNKNOWN < reign.began_at < committed)
 
 
+def _showing_now(finding: Finding) -> frozenset[int]:
+    shown = Shown.of(finding)
+    return shown.showing | ({shown.leads_alike} - {NOBODY})
+
+
 def led_in_words(finding: Finding, found: Collection[Reign]) -> list[str]:
     """Return sentences that say when wrong replicas of a finding led, and which offsets consumers got from them.
 
@@ -225,7 +230,7 @@ def led_in_words(finding: Finding, found: Collection[Reign]) -> list[str]:
     """
     if not found:
         return []
-    wrong, now = wrong_brokers(finding), Shown.of(finding).showing if finding.stands else frozenset()
+    wrong, now = wrong_brokers(finding), _showing_now(finding) if finding.stands else frozenset()
     mine = [reign for reign in found if reign.broker in wrong]
     since = min(reign.since for reign in found)
     if not mine:
