@@ -99,7 +99,7 @@ class QueryReport:
         up: whether it runs.
         restarts: how often it was restarted.
         last_progress: when it last made progress, in seconds since 1970 UTC; None before its first progress.
-        batch_seconds: how long its last micro-batch took.
+        batch_seconds: how long its last micro-batch took, once it was planned.
         rows: how many rows it has taken in.
         error: why it failed last; None once it has made progress again.
         checkpoints_set_aside: how many of its checkpoints were set aside because they could not be used.
@@ -300,7 +300,9 @@ class Supervisor:
         if watch.batch_seen is None or mark[0] != watch.batch_seen[0]:
             counted = watch.spec.rows
             report.rows = report.rows + max(0, int(progress["numInputRows"] or 0)) if counted is None else counted()
-            report.batch_seconds = (progress["durationMs"] or {}).get("triggerExecution", 0) / 1000
+            spent = progress["durationMs"] or {}
+            # A source waits for what is new while it is asked for its latest offset (`parallax.source.due`).
+            report.batch_seconds = (spent.get("triggerExecution", 0) - spent.get("latestOffset", 0)) / 1000
         watch.batch_seen, watch.alive_since = mark, now
         watch.failures = watch.stalls = 0
         report.last_progress, report.error = time.time(), None

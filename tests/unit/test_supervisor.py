@@ -35,7 +35,7 @@ class Commanded:
         self.isActive, self.error = False, error
 
     def advance(self, batch: int, rows: int = 0) -> None:
-        durations = {"triggerExecution": 250}
+        durations = {"triggerExecution": 1250, "latestOffset": 1000}
         self.lastProgress = {"batchId": batch, "timestamp": str(batch), "numInputRows": rows, "durationMs": durations}
 
 

@@ -781,7 +781,7 @@ def _queries(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield _gauge(
         "query_batch_seconds",
-        "Duration of the query's last micro-batch.",
+        "Duration of the query's last micro-batch, once it was planned.",
         label,
         [([n], q.batch_seconds) for n, q in queries],
     )

@@ -80,7 +80,7 @@ class QueryState:
         up: whether it runs.
         restarts: how often it was started again.
         last_progress: when it last made progress, seconds since 1970 UTC; None if it never did.
-        batch_seconds: how long its last micro-batch took.
+        batch_seconds: how long its last micro-batch took, once it was planned.
         rows: how many rows it has read since the job started.
         checkpoints_set_aside: how many of its checkpoints were set aside because they could not be used.
     """
