@@ -23,21 +23,21 @@ class Due:
     took longer, the next one is due. In a *burst* looks are due every `BURST_EVERY_S`.
 
     Args:
-        interval_s: seconds from the start of one look to the next; None if the caller decides when to look.
+        interval_ms: milliseconds from the start of one look to the next; None or 0 if the caller decides when to look.
         wall: returns seconds since 1970 UTC; tests give their own.
         monotonic: returns seconds of a clock that only runs forward; tests give their own.
     """
 
     def __init__(
         self,
-        interval_s: float | None,
+        interval_ms: int | None,
         wall: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._interval_s = interval_s
+        self._interval_s = (interval_ms or 0) / 1000
         self._wall, self._monotonic = wall, monotonic
         self._looked_at: float | None = None
-        self._multiple = 0
+        self._multiple = 0.0
         self._burst_at: float | None = None
 
     def left_s(self) -> float:
@@ -50,11 +50,6 @@ class Due:
         if self._burst_at is not None and now - self._burst_at < BURST_S:
             return max(0.0, min(left, BURST_EVERY_S - since))
         return left
-
-    def looked(self) -> None:
-        """Note that a look begins now."""
-        self._looked_at = self._monotonic()
-        self._multiple = int(self._wall() // self._interval_s) if self._interval_s else 0
 
     def hurry(self) -> bool:
         """Begin a burst, because something is new that will soon be followed by more.
@@ -69,7 +64,7 @@ class Due:
         return True
 
     def wait(self, is_new: Callable[[float], bool]) -> bool:
-        """Wait until the next look is due, for `LONGEST_S` at most. A look that is due begins.
+        """Wait until the next look is due, for `LONGEST_S` at most. What is new begins a burst.
 
         Args:
             is_new: waits for the given number of seconds at most. It returns whether there is anything new, which ends
@@ -83,6 +78,8 @@ class Due:
             if (most := min(left, until - self._monotonic())) <= 0:
                 return False
             if is_new(most):
+                self.hurry()
                 break
-        self.looked()
+        self._looked_at = self._monotonic()
+        self._multiple = self._wall() // self._interval_s if self._interval_s else 0.0
         return True

@@ -75,13 +75,16 @@ class Planner:
     Args:
         options: which topics and brokers to read, and how.
         client: the connections to the brokers.
+
+    Attributes:
+        brokers: asks each broker.
     """
 
     def __init__(self, options: ReplicaOptions, client: ReplicaClient) -> None:
         self._options = options
         self._catalog = Catalog(client, options)
         self._feedback = FeedbackFile(options.feedback)
-        self._brokers: Brokers[Survey, Surveyed] = Brokers(
+        self.brokers: Brokers[Survey, Surveyed] = Brokers(
             lambda broker, question: survey(client, broker, question, options.timeout_ms),
             options.retry_ms / 1000,
             options.retry_max_ms / 1000,
@@ -122,18 +125,7 @@ class Planner:
 
     def failures(self) -> dict[int, str]:
         """The error of each broker that does not answer, in one line, by broker id."""
-        return {broker: str(failure.error) for broker, failure in self._brokers.failures().items()}
-
-    def is_back(self, patience_s: float) -> bool:
-        """Wait until a broker that had failed has answered since the last plan.
-
-        Args:
-            patience_s: how many seconds this call waits, at most.
-
-        Returns:
-            Whether one has.
-        """
-        return self._brokers.is_back(patience_s)
+        return {broker: str(failure.error) for broker, failure in self.brokers.failures().items()}
 
     def plan(self, previous: Mapping[Reader, Range], *, limited: bool = True) -> dict[Reader, Range] | None:
         """Decide which offsets each reader reads in the next micro-batch.
@@ -169,7 +161,7 @@ class Planner:
 
     def close(self) -> None:
         """End the threads that ask the brokers."""
-        self._brokers.close()
+        self.brokers.close()
         self._catalog.close()
 
     def _take_in(self) -> None:
@@ -239,7 +231,7 @@ class Planner:
             for broker, board in self._boards.items()
             if not self._broker_pauses.on(broker) and not self._paused.on(broker)
         }
-        answers = self._brokers.ask(questions, self._options.patience_ms / 1000)
+        answers = self.brokers.ask(questions, self._options.patience_ms / 1000)
         now = time.monotonic()
         for broker, answer in answers.items():
             for partition, density in answer.densities.items():

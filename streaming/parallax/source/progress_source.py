@@ -145,7 +145,7 @@ class ProgressStreamReader(DataSourceStreamReader):
         self._repeats = Repeats()
         self._awaited = AwaitedFile(options.awaited)
         self._planned: tuple[dict[str, Any], list[Any]] | None = None
-        self._due = Due(None if options.trigger_ms is None else options.trigger_ms / 1000)
+        self._due = Due(options.trigger_ms)
         self._known_awaited: frozenset[TopicPartition] = frozenset()
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -205,10 +205,7 @@ class ProgressStreamReader(DataSourceStreamReader):
         # One report is seldom enough: what holds a replica back has to be so for a while.
         if one_more and self._due.hurry():
             return True
-        if self._watch is None or not self._watch.is_back(min(patience_s, _AWAITED_EVERY_S)):
-            return False
-        self._due.hurry()
-        return True
+        return self._watch is not None and self._watch.brokers.is_back(min(patience_s, _AWAITED_EVERY_S))
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the rows in a tick's input partition as one record batch; the Spark task calls it."""
@@ -238,6 +235,9 @@ class ProgressWatch:
         options: which topics and brokers to ask, and how long to wait.
         describe_every_s: every how many seconds all replicas are asked for their producers (`Described`).
         clock: gives the rows their time, in ms since 1970 UTC; None for a `SteadyClock`.
+
+    Attributes:
+        brokers: asks each broker.
     """
 
     def __init__(
@@ -256,7 +256,7 @@ class ProgressWatch:
         self._described: dict[int, Described] = {}
         self._describe_every_s = describe_every_s
         self._clock = clock or SteadyClock()
-        self._brokers: Brokers[Places, Observed] = Brokers(
+        self.brokers: Brokers[Places, Observed] = Brokers(
             self._observe,
             options.retry_ms / 1000,
             options.retry_max_ms / 1000,
@@ -278,8 +278,8 @@ class ProgressWatch:
         layout = self._follow(topics)
         asked = {broker: places for broker, (places, _, _) in layout.hosted.items()}
         most = max(map(len, asked.values()), default=0)
-        answers = self._brokers.ask(asked, self._options.patience_ms / 1000 + most * _PATIENCE_S)
-        failures = self._brokers.failures()
+        answers = self.brokers.ask(asked, self._options.patience_ms / 1000 + most * _PATIENCE_S)
+        failures = self.brokers.failures()
         now_ms = self._clock()
         silent = {b: failures[b].error if b in failures else self._no_answer(b) for b in layout.hosted}
         said = {b: answers.get(b) or Observed(now_ms, Marks.of({})) for b in layout.hosted}
@@ -296,17 +296,6 @@ class ProgressWatch:
         for broker, observed in said.items():
             _take_in(tick, broker, observed, silent[broker])
         return tick
-
-    def is_back(self, patience_s: float) -> bool:
-        """Wait until a broker that had failed has answered since the last tick.
-
-        Args:
-            patience_s: how many seconds this call waits, at most.
-
-        Returns:
-            Whether one has.
-        """
-        return self._brokers.is_back(patience_s)
 
     def _follow(self, topics: Mapping[str, TopicMetadata]) -> Layout:
         """The layout of the cluster as it is now; the same one for as long as nothing has changed."""
@@ -336,7 +325,7 @@ class ProgressWatch:
 
     def close(self) -> None:
         """End the threads that ask the brokers."""
-        self._brokers.close()
+        self.brokers.close()
         self._catalog.close()
         self._client.close()
 

@@ -153,7 +153,7 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._planner: Any = None
         self._until: dict[Reader, int] | None = None
-        self._due = Due(None if options.trigger_ms is None else options.trigger_ms / 1000)
+        self._due = Due(options.trigger_ms)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """The Spark offset where a new query begins. It names no reader: each joins when its broker first answers."""
@@ -176,9 +176,10 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             ReplicaError: only for the first plan of a new stream: no broker answers, or a named topic cannot be read.
         """
-        if not self._due.wait(self._is_back):
+        planner = self._plan()
+        if not self._due.wait(planner.brokers.is_back):
             return start
-        ranges = self._plan().plan(from_json(start), limited=not isinstance(limit, ReadAllAvailable))
+        ranges = planner.plan(from_json(start), limited=not isinstance(limit, ReadAllAvailable))
         if ranges is not None and self._until is not None:
             ranges = _stop_at(ranges, self._until)
         if ranges is None:
@@ -214,11 +215,6 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Read the offsets in one Spark task's input partition; yields record batches."""
         return _read(self._options, partition)
-
-    def _is_back(self, patience_s: float) -> bool:
-        if is_back := bool(self._plan().is_back(patience_s)):
-            self._due.hurry()  # Its replicas follow one after the other, and what they missed.
-        return is_back
 
     def stop(self) -> None:
         """End the threads that ask the brokers."""

@@ -71,13 +71,12 @@ class BrokerWatch(Generic[Question, Answer]):
         self._retry_s, self._retry_max_s = retry_s, retry_max_s
         self._answered = answered
         self._question: Question | None = None
+        self._wanted_at = 0.0
         self._answer: Answer | None = None
         self._asking = False
         self._waited_in_vain = False
         self._failures = 0
         self._retry_at = 0.0
-        self._last: Question | None = None
-        self._wanted_at = 0.0
         self._closed = False
         self._wake = threading.Condition()
         threading.Thread(target=self._run, name=f"broker-{broker}", daemon=True).start()
@@ -97,9 +96,8 @@ class BrokerWatch(Generic[Question, Answer]):
         itself once the pause is over.
         """
         with self._wake:
-            self._last, self._wanted_at = question, time.monotonic()
-            if not self._asking and self.failure is None:
-                self._question, self._asking = question, True
+            self._question, self._wanted_at = question, time.monotonic()
+            self._asking = self._asking or self.failure is None
             self._wake.notify()
 
     def gave_up(self) -> None:
@@ -123,11 +121,11 @@ class BrokerWatch(Generic[Question, Answer]):
     def _run(self) -> None:
         while True:
             with self._wake:
-                while self._question is None and not self._closed:
+                while not self._asking and not self._closed:
                     self._wake.wait(self._retry())
                 if self._closed:
                     return
-                question, self._question = self._question, None
+                question = self._question
             assert question is not None  # noqa: S101 - held by the loop above
             self._ask_once(question)
 
@@ -136,8 +134,7 @@ class BrokerWatch(Generic[Question, Answer]):
         now = time.monotonic()
         if self.failure is None or now - self._wanted_at > _WANTED_S:
             return None
-        if now >= self._retry_at:
-            self._question, self._asking = self._last, True
+        self._asking = now >= self._retry_at
         return max(0.0, self._retry_at - now)
 
     def _ask_once(self, question: Question) -> None:
