@@ -238,6 +238,10 @@ class Recorded:
         found |= {name: list(said) for name in ("beside", "was_accused") if (said := getattr(self, name))}
         return found
 
+    def in_brief(self) -> dict[str, Any]:
+        """Return the same as `as_json`, without what is empty."""
+        return {name: value for name, value in self.as_json().items() if value != {}}
+
 
 _OF_ALL = (
     "sides",
@@ -628,7 +632,7 @@ def as_json(claim: Claim) -> dict[str, Any]:
         "kind": str(claim.kind),
         "rule": str(claim.rule),
         "key_hash": claim.key_text,
-        "recorded": {name: value for name, value in claim.recorded.as_json().items() if value != {}},
+        "recorded": claim.recorded.in_brief(),
         "pivot": claim.recorded.pivot,
         "freed": claim.freed,
     }

@@ -444,8 +444,7 @@ def _text(claim: Claim) -> str:
     """Return what was recorded of the replicas, as JSON; empty where nothing was, as of most."""
     if claim.recorded == Recorded(pivot=claim.recorded.pivot):
         return ""
-    said = {name: value for name, value in claim.recorded.as_json().items() if value != {}}
-    return json.dumps(said, separators=(",", ":"))
+    return json.dumps(claim.recorded.in_brief(), separators=(",", ":"))
 
 
 def _recorded_of(text: str, pivot: int) -> Recorded:
