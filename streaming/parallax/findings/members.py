@@ -237,16 +237,17 @@ class Members:
         if len(self._fresh) >= _FRESH:
             self._take_in()
 
-    def unwritten(self) -> Array:
-        """Return the rows of which the table ``members`` says something else, or nothing.
+    def unwritten(self) -> tuple[Array, Array]:
+        """Return the rows of which the table ``members`` says something else, or nothing; and the state that it lacks.
 
-        A suspect that waits is left out if the comparison raised it as it is. Then the table ``suspects`` has it.
+        That is `State.NEW` for every suspect that waits. Such a suspect is left out if the comparison raised it as it
+        is. Then the table ``suspects`` has it.
         """
-        rows = self.rows
-        waits = np.isin(rows["state"], np.array(WAITING, np.uint8))
-        differs = rows["written"] != np.where(waits, State.NEW, rows["state"]) + 1
+        rows, waits = self.rows, self.are(*WAITING)
+        states = np.where(waits, State.NEW, rows["state"])
         is_raised = waits & (rows["written"] == 0) & ~rows["freed"]
-        return np.flatnonzero(differs & ~is_raised)
+        at = np.flatnonzero((rows["written"] != states + 1) & ~is_raised)
+        return at, states[at]
 
     @property
     def rows(self) -> Array:
