@@ -188,6 +188,11 @@ class Recorded:
             document = json.loads(text) if text else {}
         except ValueError:
             document = {}
+        return cls.of(document)
+
+    @classmethod
+    def of(cls, document: Any) -> Recorded:
+        """Return recorded evidence from a JSON ``document``, as `as_json` makes it; what cannot be read is left out."""
         if not isinstance(document, dict):
             document = {}
         by_broker = {name: _by_broker(document.get(name)) for name in _BY_BROKER}
@@ -649,7 +654,7 @@ def claim_from_json(place: TopicPartition, said: Mapping[str, Any]) -> Claim:
         KeyError, ValueError: it has another form, or a kind or rule that this version does not know.
     """
     high, low = hash_halves(said["key_hash"])
-    recorded = Recorded.parse(json.dumps(said["recorded"]))
+    recorded = Recorded.of(said["recorded"])
     return Claim(
         suspect_id=said["suspect_id"],
         rule=Rule(said["rule"]),
