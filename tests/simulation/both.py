@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
@@ -76,3 +77,12 @@ def both_ways(
         kind_of = Differs if isinstance(error, Differs) else Violation
         raise kind_of(f"{error}\nreproduce: {command} --kills {kills}") from error
     return world
+
+
+def judged(kind: type[BothWays], seeds: Iterable[int], *, properties: bool = True) -> Counter[str]:
+    """What was counted of the healthy and of the faulty history of each seed; arguments and errors as of `both_ways`."""
+    counts: Counter[str] = Counter()
+    for seed in seeds:
+        for healthy in (True, False):
+            counts += both_ways(kind, seed, healthy, properties=properties).tally()
+    return counts

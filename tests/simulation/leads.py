@@ -170,15 +170,7 @@ def restarted(
         counts[f"ran restarts that are called {may}"] += 1
         if may is not May.SAFE:
             continue
-        after = Controller(
-            before.replicas,
-            before.leader,
-            set(before.isr),
-            None if before.elr is None else set(before.elr),
-            before.min_isr,
-            before.may_be_unclean,
-            set(before.away),
-        )
+        after = deepcopy(before)
         took_writes = len(after.isr) >= after.min_isr
         after.stop(broker)
         twice = deepcopy(after)

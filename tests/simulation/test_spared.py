@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from parallax.compare.blocks import Alike
-from tests.simulation.both import Differs, both_ways
+from tests.simulation.both import Differs, judged
 from tests.simulation.spared import Apart
 
 SEEDS = range(1000, 1080)
@@ -16,14 +16,6 @@ SEEDS = range(1000, 1080)
 
 MANY = [range(first, first + 1000) for first in range(10_000, 15_000, 1000)]
 """Each seed is a healthy history and a faulty one."""
-
-
-def judged(seeds: range, kills: int = 0, properties: bool = True) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for seed in seeds:
-        for healthy in (True, False):
-            counts += both_ways(Apart, seed, healthy, kills=kills, properties=properties).tally()
-    return counts
 
 
 def held(counts: Counter[str]) -> None:
@@ -35,19 +27,19 @@ def held(counts: Counter[str]) -> None:
 
 @pytest.mark.parametrize("seeds", [SEEDS, pytest.param(range(1080, 2000), marks=pytest.mark.release)])
 def test_each_micro_batch_is_judged_without_these_rows_as_it_is_by_all(seeds: range) -> None:
-    held(judged(seeds))
+    held(judged(Apart, seeds))
 
 
 def test_logs_that_are_taken_for_never_cleaned_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Alike, "is_full", True)
     with pytest.raises(Differs, match="spared: other"):
-        judged(SEEDS)
+        judged(Apart, SEEDS)
 
 
 @pytest.mark.release
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seeds", MANY, ids=lambda seeds: f"from {seeds.start}")
 def test_ten_thousand_histories_are_judged_without_these_rows_as_by_all(seeds: range) -> None:
-    counts = judged(seeds, properties=False)
+    counts = judged(Apart, seeds, properties=False)
     held(counts)
     assert counts["histories: in which a property did not hold"] < len(seeds) / 20

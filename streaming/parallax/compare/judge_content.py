@@ -12,7 +12,7 @@ from parallax.compare.accusing import MARKER_NAME, brokers_of, without_direction
 from parallax.compare.observations import READ_UNCOMMITTED, Array
 from parallax.compare.rules import content
 from parallax.compare.rules.arrays import bit_counts, has_bit, slots_of
-from parallax.compare.state import HAS_AGREED, PartitionState
+from parallax.compare.state import HAS_AGREED, NEVER, PartitionState
 from parallax.compare.suspect import Accusation
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
 from parallax.sides import Shows, Side
@@ -100,8 +100,7 @@ def _end_runs(state: PartitionState, agreed: Array) -> None:
     brokers = state.brokers
     tracked = np.flatnonzero(brokers["mismatch_last"] != UNKNOWN)
     for slot in tracked:
-        mine = agreed["offset"][has_bit(agreed["shown"], slot)]
-        if mine.max(initial=UNKNOWN) > brokers["mismatch_last"][slot]:
+        if _agreed_since(agreed, slot, brokers["mismatch_last"][slot], NEVER):
             brokers["mismatch_side"][slot] |= HAS_AGREED
     if (brokers["mismatch_side"][tracked] & HAS_AGREED != 0).all():
         brokers["mismatch_last"] = UNKNOWN

@@ -65,7 +65,7 @@ def marks_of(state: PartitionState) -> dict[Reader, Array]:
     table = table[np.lexsort((table["end"], table["view"], table["slot"]))]
     if not len(table):
         return {}
-    readers = table["slot"].astype(np.int64) * len(VIEWS) + table["view"]
+    readers = _numbers(table)
     begins = np.flatnonzero(np.concatenate([np.ones(1, np.bool_), readers[1:] != readers[:-1]]))
     ends = [*begins[1:].tolist(), len(table)]
     return {
@@ -76,11 +76,14 @@ def marks_of(state: PartitionState) -> dict[Reader, Array]:
 
 def readers_of(state: PartitionState) -> set[Reader]:
     """The readers of which a state holds marks (`marks_of`)."""
-    tables = (state.sums, state.recent_sums)
-    numbers = np.unique(
-        np.concatenate([table["slot"].astype(np.int64) * len(VIEWS) + table["view"] for table in tables])
-    )
+    numbers = np.union1d(_numbers(state.sums), _numbers(state.recent_sums))
     return {divmod(number, len(VIEWS)) for number in numbers.tolist()}
+
+
+def _numbers(marks: Array) -> Array:
+    """For each mark, its reader as a number."""
+    numbers: Array = marks["slot"].astype(np.int64) * len(VIEWS) + marks["view"]
+    return numbers
 
 
 def store(state: PartitionState, marks: Mapping[Reader, Array], grain: Grain) -> None:
@@ -95,7 +98,7 @@ def store(state: PartitionState, marks: Mapping[Reader, Array], grain: Grain) ->
         grain: the size of the blocks.
     """
     table = np.concatenate([empty(SUM), *marks.values()])
-    is_block = _is_end(table, grain.block)
+    is_block = _is_end(table["end"], grain.block)
     blocks = table[is_block]
     if len(blocks) != len(state.sums) or bool((blocks != state.sums).any()):
         state.sums = blocks
@@ -239,25 +242,30 @@ def thinned(marks: Mapping[Reader, Array], grain: Grain, most: int) -> dict[Read
         if sum(map(len, left.values())) <= most:
             break
         for reader, its in left.items():
-            left[reader] = its[_is_end(its, bits) | _is_in(its, blocks, grain) | np.isin(its["end"], lasts)]
+            left[reader] = its[
+                _is_end(its["end"], bits) | np.isin(_block(its, grain), blocks) | np.isin(its["end"], lasts)
+            ]
     return left
 
 
-def _is_end(marks: Array, bits: int) -> Array:
-    mask: Array = marks["end"] & ((1 << bits) - 1) == 0
+def _is_end(offsets: Array, bits: int) -> Array:
+    """For each offset, whether a block of ``2**bits`` offsets ends there."""
+    mask: Array = offsets & ((1 << bits) - 1) == 0
     return mask
 
 
-def _is_in(marks: Array, blocks: Array, grain: Grain) -> Array:
-    return np.isin((marks["end"] - 1) >> grain.block, blocks)
+def _block(marks: Array, grain: Grain) -> Array:
+    """For each mark, the number of the block that it is in, or at the end of."""
+    block: Array = (marks["end"] - 1) >> grain.block
+    return block
 
 
 def _thinned(marks: Array, kept: Array, grain: Grain) -> Array:
     """One mark at the end of each block, but for the blocks ``kept``, of which all marks stay."""
-    block = (marks["end"] - 1) >> grain.block
+    block = _block(marks, grain)
     is_last = np.ones(len(marks), np.bool_)
     is_last[:-1] = block[1:] != block[:-1]
-    is_kept = _is_in(marks, kept, grain)
+    is_kept = np.isin(block, kept)
     left = is_kept | is_last
     made, is_end = marks[left], ~is_kept[left]
     made["end"][is_end] = (block[left][is_end] + 1) << grain.block
@@ -322,7 +330,7 @@ def block_ends(marks: Mapping[Reader, Array], grain: Grain, *more: int) -> Array
         more: ends of blocks that are looked at, too. Otherwise only those are that some reader has a mark at.
     """
     cuts = np.union1d(_ends(marks.values()), np.array(more, np.int64))
-    cuts = cuts[cuts & ((1 << grain.block) - 1) == 0]
+    cuts = cuts[_is_end(cuts, grain.block)]
     return cuts[known(marks.values(), cuts)]
 
 

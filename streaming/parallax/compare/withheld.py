@@ -123,7 +123,7 @@ def compare(
     run = _Run(state, seen, settings, now_ms, views, limits, options)
     reached = NEVER if is_broken(state, seen) else begun_to(state, seen)
     if reached > state.partition["withheld"][0]:
-        run.take_up(run.up(reached))
+        run.take_up(reached)
     run.step(run.with_what_differs(run.withhold(seen)) if is_withholding(run.state) else seen)
     run.follow()
     run.settle()
@@ -261,7 +261,7 @@ class _Run:
                 self.take_up(NEVER)
             elif passed > start:
                 cut = self._next(marks, start, blocks, passed)
-                self.take_up(cut if cut > start else self.up(passed))
+                self.take_up(cut if cut > start else passed)
                 blocks *= 2
             else:
                 return
@@ -269,8 +269,9 @@ class _Run:
     def _settle_awaited(self) -> None:
         """Take up the rows that may explain what waits below them; if there is no room, that is left to an audit."""
         while is_withholding(self.state) and (found := awaited(self.state))[1] != UNKNOWN:
-            at, end = found[0], self.up(found[1])
-            if waiting(self.state) + self._size(sums.marks_of(self.state), end) <= room(self.settings):
+            at, marks = found[0], sums.marks_of(self.state)
+            end = self._up(marks, found[1])
+            if waiting(self.state) + self._size(marks, end) <= room(self.settings):
                 self.take_up(end)
                 continue
             # Rows that are written meanwhile might explain them later. What is judged early is pending as well.
@@ -308,13 +309,13 @@ class _Run:
         is_few = (cuts <= last) & (sums.counted(marks, "rows", cuts) <= self.limits.at_a_time)
         return int(cuts[max(0, int(np.count_nonzero(is_few)) - 1)])
 
-    def up(self, offset: int) -> int:
+    def _up(self, marks: Mapping[sums.Reader, Array], offset: int) -> int:
         """The lowest end of a block from an offset on, at which all sums are known; `NEVER` if there is none."""
         grain = self.limits.grain
         if offset == NEVER:
             return NEVER
         first = grain.up(offset)
-        cuts = sums.block_ends(sums.marks_of(self.state), grain, first)
+        cuts = sums.block_ends(marks, grain, first)
         return int(cuts[cuts >= first].min(initial=NEVER))
 
     def _agree(self, marks: Mapping[sums.Reader, Array], start: int) -> bool:
@@ -339,9 +340,10 @@ class _Run:
         self.step(self._nothing(), agreed)
         return True
 
-    def take_up(self, end: int) -> None:
-        """Give the step the rows that are withheld below an offset; if these are all of them, withhold no more."""
+    def take_up(self, offset: int) -> None:
+        """Give the step the rows below an offset, and on to an end of a block; if none are left, withhold no more."""
         marks = sums.marks_of(self.state)
+        end = self._up(marks, offset)
         furthest = max((int(its["end"][-1]) for its in marks.values()), default=0)
         start, last = int(self.state.partition["withheld"][0]), min(end, furthest)
         while start < last:

@@ -188,6 +188,11 @@ class Recorded:
             document = json.loads(text) if text else {}
         except ValueError:
             document = {}
+        return cls.of(document)
+
+    @classmethod
+    def of(cls, document: Any) -> Recorded:
+        """Return recorded evidence from a JSON ``document``, as `as_json` makes it; what cannot be read is left out."""
         if not isinstance(document, dict):
             document = {}
         by_broker = {name: _by_broker(document.get(name)) for name in _BY_BROKER}
@@ -237,6 +242,10 @@ class Recorded:
         found |= {name: at for name in ("lacks", "shown_from") if (at := getattr(self, name)) >= 0}
         found |= {name: list(said) for name in ("beside", "was_accused") if (said := getattr(self, name))}
         return found
+
+    def in_brief(self) -> dict[str, Any]:
+        """Return the same as `as_json`, without what is empty."""
+        return {name: value for name, value in self.as_json().items() if value != {}}
 
 
 _OF_ALL = (
@@ -628,7 +637,7 @@ def as_json(claim: Claim) -> dict[str, Any]:
         "kind": str(claim.kind),
         "rule": str(claim.rule),
         "key_hash": claim.key_text,
-        "recorded": {name: value for name, value in claim.recorded.as_json().items() if value != {}},
+        "recorded": claim.recorded.in_brief(),
         "pivot": claim.recorded.pivot,
         "freed": claim.freed,
     }
@@ -645,7 +654,7 @@ def claim_from_json(place: TopicPartition, said: Mapping[str, Any]) -> Claim:
         KeyError, ValueError: it has another form, or a kind or rule that this version does not know.
     """
     high, low = hash_halves(said["key_hash"])
-    recorded = Recorded.parse(json.dumps(said["recorded"]))
+    recorded = Recorded.of(said["recorded"])
     return Claim(
         suspect_id=said["suspect_id"],
         rule=Rule(said["rule"]),

@@ -101,6 +101,11 @@ class Shown:
         return shown | {self.finding.broker}
 
     @property
+    def showing_now(self) -> frozenset[int]:
+        """The brokers in ``showing``, and the leader of an incident that shows a member as the accused does."""
+        return self.showing | ({self.leads_alike} - {NOBODY})
+
+    @property
     def against(self) -> list[frozenset[int]]:
         """The brokers that show something else than the accused: one set for each side other than the accused's."""
         return against(self.sides, self.finding.broker)

@@ -73,16 +73,20 @@ def _unanswered(
         before: who led each partition before the brokers were asked, or why that is not known.
         after: who led it when they had answered.
     """
-    if isinstance(before, ReplicaError) or isinstance(after, ReplicaError):
-        why = before if isinstance(before, ReplicaError) else after
-        return {UNKNOWN: f"who coordinates transactions is not known ({why})"}
+    if isinstance(before, ReplicaError):
+        return _unknown_coordinators(before)
+    if isinstance(after, ReplicaError):
+        return _unknown_coordinators(after)
     if not (before and after) or UNKNOWN in {*before.values(), *after.values()}:
         return {UNKNOWN: f"a partition of {STATES} has no leader"}
     if before != after:
         return {UNKNOWN: f"a partition of {STATES} has moved to another coordinator"}
-    assert not isinstance(after, ReplicaError)  # noqa: S101 - told above
     silent = set(after.values()) - listings.answered
     return {broker: str(listings.unanswered.get(broker, f"broker {broker} was not asked")) for broker in sorted(silent)}
+
+
+def _unknown_coordinators(why: ReplicaError) -> Mapping[int, str]:
+    return {UNKNOWN: f"who coordinates transactions is not known ({why})"}
 
 
 def _described(

@@ -29,7 +29,7 @@ from parallax.findings.finding import (
     is_unsettled,
     showed_in,
 )
-from parallax.findings.incident import tally_of
+from parallax.findings.incident import shown_of, tally_of
 from parallax.kinds import KINDS, Extent
 from parallax.model import NOBODY, UNKNOWN
 from parallax.moments import utc_text
@@ -125,9 +125,7 @@ def wrong_brokers(finding: Finding) -> frozenset[int]:
     They are the brokers that any probe has seen to show it: the accused, and those that show the same. If the finding
     accuses nobody, they are the brokers on all sides. If it has spread or is unsettled, they are all replicas.
     """
-    shown = Shown.of(finding)
-    proofs = evidence_of(finding).get("proofs") or ()
-    asked = frozenset(shown.replicas).union(*(map(int, proof.get("replicas", ())) for proof in proofs))
+    shown, asked = Shown.of(finding), frozenset().union(*(one.replicas for one in shown_of(finding)))
     if has_spread(finding) or is_unsettled(finding):
         return asked | showed_in(finding)
     if finding.broker == NOBODY:
@@ -214,11 +212,6 @@ def committed_since(committed: int, wrong: Iterable[Reign]) -> tuple[Reign, ...]
     return tuple(reign for reign in wrong if UNKNOWN < reign.began_at < committed)
 
 
-def _showing_now(finding: Finding) -> frozenset[int]:
-    shown = Shown.of(finding)
-    return shown.showing | ({shown.leads_alike} - {NOBODY})
-
-
 def led_in_words(finding: Finding, found: Collection[Reign]) -> list[str]:
     """Return sentences that say when wrong replicas of a finding led, and which offsets consumers got from them.
 
@@ -230,7 +223,7 @@ def led_in_words(finding: Finding, found: Collection[Reign]) -> list[str]:
     """
     if not found:
         return []
-    wrong, now = wrong_brokers(finding), _showing_now(finding) if finding.stands else frozenset()
+    wrong, now = wrong_brokers(finding), Shown.of(finding).showing_now if finding.stands else frozenset()
     mine = [reign for reign in found if reign.broker in wrong]
     since = min(reign.since for reign in found)
     if not mine:

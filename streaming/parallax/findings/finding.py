@@ -494,7 +494,7 @@ def claim_of(finding: Finding) -> Claim:
         marker_offset=finding.marker_offset,
         key_hash_hi=finding.key_hash_hi,
         key_hash_lo=finding.key_hash_lo,
-        recorded=Recorded.parse(json.dumps(recorded)),
+        recorded=Recorded.of(recorded),
         raised_at_ms=int(finding.first_suspected_at.timestamp() * 1000),
         spread=has_spread(finding),
         all_compared=finding.broker == NOBODY or _has_compared_all(evidence),

@@ -152,9 +152,9 @@ class Held:
 
     def unwritten(self) -> list[MemberRow]:
         """Return the rows that the table ``members`` lacks, in their order. Each is returned once."""
-        rows, at = self.members.rows, self.members.unwritten()
-        found = [*self.gone, *(self._row(i, State(rows["state"][i])) for i in at.tolist())]
-        rows["written"][at] = np.where(self.members.are(*WAITING)[at], State.NEW, rows["state"][at]) + 1
+        at, states = self.members.unwritten()
+        found = [*self.gone, *map(self._row, at.tolist(), map(State, states.tolist()))]
+        self.members.rows["written"][at] = states + 1
         self.gone = []
         return found
 
@@ -174,7 +174,6 @@ class Held:
         self.members.drop(at)
 
     def _row(self, at: int, state: State) -> MemberRow:
-        state = State.NEW if state in WAITING else state
         row, is_open = self.members.rows[at], state in (*OPEN, State.NEW)
         resolution = "" if is_open else RESOLUTIONS[row["resolution"]]
         claim = self.members.claim(at)

@@ -124,7 +124,7 @@ def _by_shared(name: str, shown: Shown, broker: int) -> Fitness:
 def _by_accusing(name: str, shown: Shown, right: Collection[int], broker: int) -> Fitness:
     if broker in right:
         return SAFE
-    if broker in shown.showing or broker == shown.leads_alike:
+    if broker in shown.showing_now:
         consumers = effect_in(shown.finding).consumers
         return Fitness(May.UNSAFE, (f"finding {name}: consumers of it {consumers}",))
     if broker in shown.alike or broker in shown.was_accused:

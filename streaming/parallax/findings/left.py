@@ -8,7 +8,6 @@ the table ``members``.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -152,7 +151,7 @@ def _of_values(claim: Claim, one: Mapping[str, Any], at_ms: int) -> Claim:
         producer_id=one.get("producer_id", claim.producer_id),
         key_hash_hi=high,
         key_hash_lo=low,
-        recorded=Recorded.parse(json.dumps(said)),
+        recorded=Recorded.of(said),
         raised_at_ms=at_ms,
         freed=True,
     )

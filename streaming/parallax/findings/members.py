@@ -237,16 +237,17 @@ class Members:
         if len(self._fresh) >= _FRESH:
             self._take_in()
 
-    def unwritten(self) -> Array:
-        """Return the rows of which the table ``members`` says something else, or nothing.
+    def unwritten(self) -> tuple[Array, Array]:
+        """Return the rows of which the table ``members`` says something else, or nothing; and the state that it lacks.
 
-        A suspect that waits is left out if the comparison raised it as it is. Then the table ``suspects`` has it.
+        That is `State.NEW` for every suspect that waits. Such a suspect is left out if the comparison raised it as it
+        is. Then the table ``suspects`` has it.
         """
-        rows = self.rows
-        waits = np.isin(rows["state"], np.array(WAITING, np.uint8))
-        differs = rows["written"] != np.where(waits, State.NEW, rows["state"]) + 1
+        rows, waits = self.rows, self.are(*WAITING)
+        states = np.where(waits, State.NEW, rows["state"])
         is_raised = waits & (rows["written"] == 0) & ~rows["freed"]
-        return np.flatnonzero(differs & ~is_raised)
+        at = np.flatnonzero((rows["written"] != states + 1) & ~is_raised)
+        return at, states[at]
 
     @property
     def rows(self) -> Array:
@@ -444,8 +445,7 @@ def _text(claim: Claim) -> str:
     """Return what was recorded of the replicas, as JSON; empty where nothing was, as of most."""
     if claim.recorded == Recorded(pivot=claim.recorded.pivot):
         return ""
-    said = {name: value for name, value in claim.recorded.as_json().items() if value != {}}
-    return json.dumps(said, separators=(",", ":"))
+    return json.dumps(claim.recorded.in_brief(), separators=(",", ":"))
 
 
 def _recorded_of(text: str, pivot: int) -> Recorded:

@@ -204,17 +204,20 @@ class FindingsTable:
         Raises:
             FindingsTableError: the table cannot be read.
         """
-        table = self._members = self._guard(lambda: members_table(self._storage))
-        rows = last_rows(self._guard(lambda: _whole(table, MEMBER_SCHEMA)))
-        self._rows = pc.max(rows["sequence"]).as_py() or 0
+        _, rows = self._open_members()
         found = _known(rows)
         self.skipped += len(rows) - len(found)
         return found
 
+    def _open_members(self) -> tuple[DeltaTable, Any]:
+        """Open the table ``members``, and return it with the last row of each member."""
+        table: DeltaTable = self._guard(lambda: members_table(self._storage))
+        rows = last_rows(self._guard(lambda: _whole(table, MEMBER_SCHEMA)))
+        self._members, self._rows = table, pc.max(rows["sequence"]).as_py() or 0
+        return table, rows
+
     def _append_members(self, members: Sequence[MemberRow]) -> None:
-        if (table := self._members) is None:
-            self.members()
-            return self._append_members(members)
+        table = self._open_members()[0] if self._members is None else self._members
         at_ms = int(time.time() * 1000)
         rows = as_rows(members, self._rows + 1, at_ms)
         marks = CommitProperties(app_transactions=self._guard(lambda: epoch_marks(table)))
@@ -223,7 +226,6 @@ class FindingsTable:
         if len(self._guard(table.file_uris)) >= _KEEP_UP_EVERY:
             since_ms = max(0.0, at_ms - self._kept_hours * 3_600_000)
             self._tried(lambda: _shorten(table, int(since_ms), marks))
-        return None
 
     def append(self, events: Sequence[Finding], members: Sequence[MemberRow] = ()) -> list[Finding]:
         """Append events in one commit, and return them with the numbers that they got.

@@ -104,8 +104,8 @@ class Claim:
         Args:
             right: the broker whose replica a person calls right; None if nobody does.
         """
-        others = (some for some in (self.sources, self.proven) if some)
-        return right is not None and (self.is_against(right) or any(right not in some for some in others))
+        able = self.sources or self.proven
+        return right is not None and (self.is_against(right) or bool(able and right not in able))
 
     def is_against(self, source: int) -> bool:
         """Whether the finding proves that a replica is wrong, and not all others as well.

@@ -159,9 +159,7 @@ def unlike(
     holders = look.holders(step.producer_id, step.start_offset)
     if tuple(holders) != step.holders:
         return f"brokers {list(step.holders)} held the transaction open when the plan was made, and {holders} do now"
-    one = next(
-        (t for t in look.transactions if (t.producer_id, t.start_offset) == (step.producer_id, step.start_offset)), None
-    )
+    one = look.transaction(step.producer_id, step.start_offset)
     return "it was not looked at" if one is None else not_safe(look, one, step.end, step.marker_offset, before)
 
 

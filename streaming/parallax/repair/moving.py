@@ -307,15 +307,10 @@ def judged_otherwise(step: MoveStep, look: Look) -> str:
     known = together(look.claims, step.source if step.is_said else None) if step.is_final else None
     if known is None:
         return ""
-    some = {step.source, *(step.dropped or step.wrong)}
-    was, now = (
-        {
-            one.finding: frozenset().union(*(part.among(some) for part in proof if part.finding == one.finding))
-            for one in proof
-        }
-        for proof in (step.proof, known.proof(step.source))
-    )
-    other = sorted(name for name in was.keys() & now.keys() if was[name] != now[name])
+    some, proof = {step.source, *(step.dropped or step.wrong)}, known.proof(step.source)
+    was, now = ({(one.finding, atom) for one in part for atom in one.among(some)} for part in (step.proof, proof))
+    both = {one.finding for one in step.proof} & {one.finding for one in proof}
+    other = sorted(both & {finding for finding, _ in was ^ now})
     return f"finding {other[0]} goes by something else than when the plan was made" if other else ""
 
 

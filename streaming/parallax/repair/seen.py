@@ -213,6 +213,11 @@ class Look:
         states = (replica.remembered(producer_id) for replica in self.replicas.values())
         return {state.current_transaction_start_offset for state in states if state} - {UNKNOWN}
 
+    def transaction(self, producer_id: int, start_offset: int) -> Transaction | None:
+        """The transaction that ``producer_id`` began at ``start_offset``; None if the look does not cover it."""
+        wanted = (producer_id, start_offset)
+        return next((one for one in self.transactions if (one.producer_id, one.start_offset) == wanted), None)
+
     def has_ended(self, producer_id: int, start_offset: int) -> bool:
         """Whether no coordinator has a transaction of the producer under way here; False if that is not known.
 
@@ -220,8 +225,8 @@ class Look:
             producer_id: the producer.
             start_offset: the first offset of one of its transactions, which the look covers.
         """
-        mine = (one for one in self.transactions if (one.producer_id, one.start_offset) == (producer_id, start_offset))
-        return any(one.verdict.standing is Standing.HANGS for one in mine)
+        mine = self.transaction(producer_id, start_offset)
+        return mine is not None and mine.verdict.standing is Standing.HANGS
 
     def log_of(self, broker: int, producer_id: int, start_offset: int) -> Log:
         """The records and end markers of ``producer_id`` on the replica of ``broker``, from ``start_offset`` on.
@@ -229,9 +234,9 @@ class Look:
         ``start_offset`` is the first offset of a transaction. If the look does not cover that transaction or replica,
         `Log.error` says so.
         """
-        wanted = (producer_id, start_offset)
-        found = (one.logs.get(broker) for one in self.transactions if (one.producer_id, one.start_offset) == wanted)
-        return next((log for log in found if log is not None), Log(error="it was not looked at"))
+        mine = self.transaction(producer_id, start_offset)
+        log = None if mine is None else mine.logs.get(broker)
+        return Log(error="it was not looked at") if log is None else log
 
 
 def disturbed(look: Look) -> str:
