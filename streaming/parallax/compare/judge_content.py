@@ -99,8 +99,8 @@ def _end_runs(state: PartitionState, agreed: Array) -> None:
     """Note which replicas show a record as others do; the runs end once all replicas that differed have done so."""
     brokers = state.brokers
     tracked = np.flatnonzero(brokers["mismatch_last"] != UNKNOWN)
-    for slot in tracked:
-        if _agreed_since(agreed, slot, brokers["mismatch_last"][slot], NEVER):
+    for slot in tracked.tolist():
+        if _agreed_since(agreed, slot, int(brokers["mismatch_last"][slot]), NEVER):
             brokers["mismatch_side"][slot] |= HAS_AGREED
     if (brokers["mismatch_side"][tracked] & HAS_AGREED != 0).all():
         brokers["mismatch_last"] = UNKNOWN
