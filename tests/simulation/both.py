@@ -80,7 +80,7 @@ def both_ways(
 
 
 def judged(kind: type[BothWays], seeds: Iterable[int], *, properties: bool = True) -> Counter[str]:
-    """What was counted of the healthy and of the faulty history of each seed; arguments and errors as of `both_ways`."""
+    """What was counted of the healthy and the faulty history of each seed; arguments and errors as of `both_ways`."""
     counts: Counter[str] = Counter()
     for seed in seeds:
         for healthy in (True, False):

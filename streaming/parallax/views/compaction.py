@@ -9,7 +9,7 @@ commit time of the last of them. Its footer holds the commit times of all, and t
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -26,6 +26,7 @@ from parallax.views.blocks import Blocks, blocks_of
 from parallax.views.filesystem import filesystem
 from parallax.views.parquet import Shape, TableFile
 from parallax.views.positions import open_table
+from parallax.views.shared import BORROWERS, shared_on
 from parallax.views.tables import RECORDED_ON, rust_uri, shape_of
 
 LARGE = 128 << 20
@@ -70,13 +71,13 @@ def compact(storage: str, name: str) -> int:
     """
     table = open_table(storage, name)
     gone = 0
-    for run in joined(files_in(table)):
+    for run in joined(files_in(table), shared_on(storage, name, *BORROWERS.get(name, ()))):
         _join(storage, name, run)
         gone += len(run)
     return gone
 
 
-def joined(files: Sequence[File]) -> list[list[File]]:
+def joined(files: Sequence[File], lent: Collection[str]) -> list[list[File]]:
     """The files to join, as lists: the files of one list become one file.
 
     The files of a list are next to each other in the order of commits, and have the same broker and date. A date says
@@ -86,9 +87,9 @@ def joined(files: Sequence[File]) -> list[list[File]]:
 
     Args:
         files: all files of the table.
+        lent: the dates of which shared files name files of the table.
     """
     runs: list[list[File]] = []
-    lent = {dict(file.values).get(RECORDED_ON) for file in files if order.is_shared(file.path)}
     for whose in sorted({_whose(file) for file in files}):
         mine = sorted((f for f in files if _whose(f) == whose), key=lambda f: (f.at_ms, f.path))
         runs += [run for run in _runs(mine) if len(run) > 1 and dict(run[0].values).get(RECORDED_ON) not in lent]

@@ -30,7 +30,14 @@ class Handler(DeltaStorageHandler):
 
     Args:
         uri: URI of a folder; all paths are below it.
+
+    Attributes:
+        uri: that URI.
     """
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(uri)
+        self.uri = uri
 
     def open_output_stream(self, path: str, metadata: dict[str, str] | None = None) -> pa.PythonFile:
         """Open an object for writing; it replaces one of the same name.

@@ -1,9 +1,10 @@
 """Reads the files of a view from which upkeep has taken the rows that another replica shows alike.
 
-With ``storage.record: differing`` a row that several replicas show alike lies only once in a view. It lies in a file of
-the replica with the lowest broker id, the *lender*. A *shared file* has the other rows of its replica. Its footer says
-where each row lies that it lacks: in which file, and at which row number. So `WholeFile` and `rows_of` yield the same
-rows in the same order as before. No reader can take a row that lies elsewhere for one that the replica lacks.
+With ``storage.record: differing`` a row that several replicas show alike lies only once. It lies in a file of the
+replica with the lowest broker id, the *lender*; a row that both views have, in a file of read_uncommitted. A *shared
+file* has the other rows of its replica. Its footer says where each row lies that it lacks: in which file, and at which
+row number. So `WholeFile` and `rows_of` yield the same rows in the same order as before. No reader can take a row that
+lies elsewhere for one that the replica lacks.
 
 Rows of kind POSITION (how far a reader has read) are never taken out. Who reads only these, or the sums in the footer
 (`parallax.views.blocks`), needs no lender.
@@ -29,8 +30,9 @@ import pyarrow.dataset as pds
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from parallax.model import IsolationLevel, Outcome
 from parallax.views import order
-from parallax.views.filesystem import filesystem
+from parallax.views.filesystem import ABOVE, filesystem, place
 from parallax.views.parquet import BROKER
 from parallax.views.positions import open_table
 from parallax.views.tables import RECORDED_ON
@@ -45,6 +47,9 @@ RUN = np.dtype([("at", "<i8"), ("lender", "<i4"), ("first", "<i8"), ("count", "<
 
 ROWS = 1 << 17
 """How many rows are yielded at a time, about."""
+
+BORROWERS = {IsolationLevel.READ_UNCOMMITTED.option: (IsolationLevel.READ_COMMITTED.option,)}
+"""By the name of a table, the other tables to which its files may lend rows. The files must not go before theirs."""
 
 _VALUES = {f"partition.{name}": name for name in (BROKER, RECORDED_ON)}
 _KEY = "parallax.shared"
@@ -68,7 +73,7 @@ class Shared:
     """Where the rows lie that a shared file lacks; it is in the footer of the file.
 
     Attributes:
-        lenders: paths of the files that have these rows, below the table's folder.
+        lenders: paths of the files that have these rows, below the table's folder, or as `place` takes them.
         runs: rows of `RUN`, in the order of the rows.
     """
 
@@ -141,7 +146,7 @@ class WholeFile:
             if shared is None:
                 raise LenderError(f"{path}: the footer does not say where the rows lie that the file shares")
             self._paths = [*shared.lenders, path]  # The last one is the file itself: its number is -1.
-            self._parquets = [*(_opened(opened, files, one, unit) for one in shared.lenders), own]
+            self._parquets = [*(_opened(opened, *place(files, one), unit) for one in shared.lenders), own]
             self._bounds = [row_bounds(one.metadata) for one in self._parquets]
             self._pieces = _pieces(shared.runs, own.metadata.num_rows)
             ends = self._pieces["first"] + self._pieces["count"]
@@ -251,7 +256,7 @@ class WholeFile:
         if known is None or known[0] != group:
             columns = None if self._columns is None else list(self._columns)
             table = self._parquets[number].read_row_group(group, columns=columns, use_threads=False)
-            known = self._read[number] = group, table.replace_schema_metadata(None)
+            known = self._read[number] = group, as_lent(self._paths[number], table.replace_schema_metadata(None))
         return known[1]
 
 
@@ -259,6 +264,24 @@ def _groups(pieces: Array) -> list[tuple[int, int]]:
     """The files and row groups in which pieces lie."""
     found: list[tuple[int, int]] = np.unique(pieces[["file", "group"]]).tolist()
     return found
+
+
+def as_lent(path: str, rows: pa.Table) -> pa.Table:
+    """The rows of a file as it lends them.
+
+    read_committed shows a transaction only once it is committed, read_uncommitted as undecided.
+
+    Args:
+        path: path of the lender, as `Shared` has it.
+        rows: its rows, with any columns of a view.
+    """
+    at = rows.schema.get_field_index("outcome")
+    if not path.startswith(ABOVE) or at < 0:
+        return rows
+    outcome: Any = rows.column(at)
+    is_undecided = pc.equal(outcome, pa.scalar(int(Outcome.UNDECIDED), outcome.type))
+    committed = pa.scalar(int(Outcome.COMMITTED), outcome.type)
+    return rows.set_column(at, rows.schema.field(at), pc.if_else(is_undecided, committed, outcome))
 
 
 def _opened(opened: ExitStack, files: fs.FileSystem, path: str, unit: str) -> pq.ParquetFile:
@@ -354,6 +377,21 @@ def shared_files(storage: str, name: str) -> tuple[int, list[tuple[str, int]]]:
     return table.version(), [(unquote(one[order.PATH]), one[f"partition.{BROKER}"]) for one in shared]
 
 
+def shared_on(storage: str, *names: str) -> set[str]:
+    """The dates, as ISO 8601, of which tables have shared files.
+
+    Args:
+        storage: ``storage.path``.
+        names: names of the tables.
+
+    Raises:
+        deltalake.exceptions.DeltaError: a table cannot be read.
+    """
+    column = f"partition.{RECORDED_ON}"
+    files = [row for name in names for row in order.files_of(open_table(storage, name)).to_pylist()]
+    return {str(row[column]) for row in files if order.is_shared(row[order.PATH])}
+
+
 def table_of(uri: str, table: Any, columns: Iterable[str], wanted: Any, reads: Iterable[str] = ()) -> pa.Table:
     """The rows of a view, with those that lie in files of other replicas, as one table (`rows_of` yields them).
 
@@ -383,20 +421,21 @@ def _shared_rows(
     reads: Iterable[str],
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one shared file that are wanted."""
-    parquet, held = fragments[path].format, dict[str, frozenset[int]]()
+    parquet, held, files = fragments[path].format, dict[str, frozenset[int]](), filesystem(uri)
     # The lender's rows count as rows of this file's broker. What the log says of this file's own rows is not of these.
     of_file = pc.field(BROKER) == values[BROKER]
     of_file &= pc.field(RECORDED_ON) == pa.scalar(values[RECORDED_ON], pa.date32())
 
     def holds(of: str, group: int, _: Any) -> bool:
         if of not in held:
-            one = parquet.make_fragment(of, whole.filesystem, of_file)
+            lender_files, lender = place(files, of)
+            one = parquet.make_fragment(lender, lender_files, of_file)
             parts = one.split_by_row_group(wanted, whole.schema)
             held[of] = frozenset(group.id for part in parts for group in part.row_groups)
         return group in held[of]
 
     names = list(dict.fromkeys((*columns, *reads)))
-    with WholeFile(filesystem(uri), unquote(path)) as file:
+    with WholeFile(files, unquote(path)) as file:
         for batch in file.batches([name for name in names if name not in values], holds):
             arrays = [_column(batch, whole.schema.field(name), values) for name in names]
             made = pa.table(arrays, schema=pa.schema([whole.schema.field(name) for name in names]))
@@ -412,14 +451,17 @@ def _column(batch: pa.RecordBatch, field: Any, values: Mapping[str, Any]) -> Any
 
 
 __all__ = [
+    "BORROWERS",
     "RUN",
     "Array",
     "LenderError",
     "Shared",
     "WholeFile",
+    "as_lent",
     "row_bounds",
     "rows_of",
     "shared_files",
     "shared_of",
+    "shared_on",
     "table_of",
 ]

@@ -1,11 +1,12 @@
 """Takes rows out of a view's files that another replica shows alike. It is part of the upkeep, if a user wants it.
 
 A row goes only if a file of a lower broker id has an equal one: equal in every column, and recorded on the same date.
-So `parallax.views.shared` reads the same rows before and after. That holds whatever the comparison has made of them.
-Rows that differ stay. Position rows stay too.
+A row of read_committed also goes if a file of read_uncommitted has it; what is undecided there is committed here. So
+`parallax.views.shared` reads the same rows before and after. That holds whatever the comparison has made of them. Rows
+that differ stay. Position rows stay too.
 
-One commit replaces all files of a date. Retention drops whole dates, so files go together with those that lend to them.
-Compaction leaves such a date alone.
+One commit replaces all files of a date. Retention drops whole dates, so files go together with those that lend to them,
+or before them. Compaction leaves such a date alone.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
+from itertools import groupby
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -30,10 +32,10 @@ from parallax.moments import now_ms
 from parallax.views import fencing, order
 from parallax.views.blocks import blocks_of
 from parallax.views.compaction import File, files_in, shaped
-from parallax.views.filesystem import filesystem
+from parallax.views.filesystem import ABOVE, filesystem, place
 from parallax.views.parquet import BROKER, FILE_SCHEMA, OF_VIEWS, TableFile
 from parallax.views.positions import open_table
-from parallax.views.shared import RUN, Array, Shared, row_bounds
+from parallax.views.shared import BORROWERS, RUN, Array, Shared, as_lent, row_bounds, shared_of, shared_on
 from parallax.views.tables import RECORDED_ON, rust_uri
 
 _APART_MS = 60_000
@@ -79,17 +81,30 @@ def share(storage: str, name: str, is_chosen: IsChosen, before: date, passed: se
         OSError: a file cannot be read or written.
     """
     saved = Saved()
+    dates = _by_date(storage, name)
+    due = [told for told in sorted(dates) if (on := date.fromisoformat(told)) < before and on not in passed]
+    if not due:
+        return saved
+    lent = shared_on(storage, name, *BORROWERS.get(name, ()))
+    others = {view: _by_date(storage, view) for view, borrowers in BORROWERS.items() if name in borrowers}
+    for told in due:
+        if told not in lent:
+            lenders = [
+                _Lender(filesystem(rust_uri(storage, name)), f"{ABOVE}{view}/{unquote(file.path)}", file.at_ms)
+                for view, its in others.items()
+                for file in sorted(its.get(told, ()), key=_place)
+            ]
+            found = _share_date(storage, name, is_chosen, dates[told], lenders)
+            saved = Saved(saved.rows + found.rows, saved.size + found.size)
+        passed.add(date.fromisoformat(told))
+    return saved
+
+
+def _by_date(storage: str, name: str) -> dict[str, list[File]]:
     dates: dict[str, list[File]] = {}
     for file in files_in(open_table(storage, name)):
         dates.setdefault(dict(file.values)[RECORDED_ON], []).append(file)
-    for told, files in sorted(dates.items()):
-        on = date.fromisoformat(told)
-        if on < before and on not in passed:
-            if not any(order.is_shared(file.path) for file in files):
-                found = _share_date(storage, name, is_chosen, files)
-                saved = Saved(saved.rows + found.rows, saved.size + found.size)
-            passed.add(on)
-    return saved
+    return dates
 
 
 class _Made(NamedTuple):
@@ -100,17 +115,19 @@ class _Made(NamedTuple):
     rows: int
 
 
-def _share_date(storage: str, name: str, is_chosen: IsChosen, files: Sequence[File]) -> Saved:
-    uri = rust_uri(storage, name)
-    folder = filesystem(uri)
-    lenders: list[_Lender] = []
+def _share_date(
+    storage: str, name: str, is_chosen: IsChosen, files: Sequence[File], others: Sequence[_Lender]
+) -> Saved:
+    folder = filesystem(rust_uri(storage, name))
+    lenders = [*others]
     made: list[_Made] = []
-    for broker in sorted({_broker(file) for file in files}):
+    for _, its in groupby(sorted(files, key=_place), key=_broker):
         found = []
-        for file in sorted((one for one in files if _broker(one) == broker), key=lambda one: (one.at_ms, one.path)):
-            shared, lender = _shared(folder, file, lenders, is_chosen)
+        for file in its:
+            shared = _shared(folder, file, lenders, is_chosen)
             made += [shared] if shared is not None else []
-            found.append(lender)
+            path = unquote(file.path) if shared is None else shared.action.path
+            found.append(_Lender(folder, path, file.at_ms))
         lenders += found
     if not made:
         return Saved()
@@ -135,24 +152,38 @@ def _broker(file: File) -> int:
     return int(dict(file.values)[BROKER])
 
 
+def _place(file: File) -> tuple[int, int, str]:
+    return _broker(file), file.at_ms, file.path
+
+
 class _Lender:
     """A file whose rows may take the place of equal ones in other files.
 
     Args:
-        files: the file system of the table's folder.
-        path: path of the file below it.
-        times: the commit times in the file, ascending, and how many rows of each lie in it.
+        files: the file system of the folder of the table that borrows.
+        path: path of the file below it, as `parallax.views.filesystem.place` takes it.
+        at_ms: its commit time.
     """
 
-    def __init__(self, files: fs.FileSystem, path: str, times: Array) -> None:
+    def __init__(self, files: fs.FileSystem, path: str, at_ms: int) -> None:
         self.path = path
-        self._files = files
-        with files.open_input_file(path) as source:
+        self._place = place(files, path)
+        with _opened(self._place) as source:
             metadata = pq.read_metadata(source)
-        ends = np.cumsum(times[:, 1])
         self._begins = row_bounds(metadata)
-        first, last = (np.searchsorted(ends, at, "right") for at in (self._begins[:-1], self._begins[1:] - 1))
-        self._spans = times[first, 0], times[last, 0]
+        shared, lent = shared_of(metadata.metadata), np.zeros(1, np.int64)
+        runs = np.empty(0, RUN) if shared is None else shared.runs
+        lent = np.concatenate([lent, np.cumsum(runs["count"])])
+        times = order.parts_of(metadata.metadata, at_ms, int(self._begins[-1] + lent[-1]))
+        ends = np.cumsum(times[:, 1])
+
+        def recorded(rows: Array) -> Array:
+            """When rows of the file were recorded; its commits count those that others lend to it, too."""
+            places = rows + lent[np.searchsorted(runs["at"], rows, "right")]
+            when: Array = times[np.searchsorted(ends, places, "right"), 0]
+            return when
+
+        self._spans = recorded(self._begins[:-1]), recorded(self._begins[1:] - 1)
         self._read: dict[int, tuple[int, pa.Table]] = {}
 
     def near(self, low_ms: int, high_ms: int) -> Iterator[tuple[int, pa.Table]]:
@@ -162,11 +193,16 @@ class _Lender:
         self._read = {number: known for number, known in self._read.items() if number in near[-2:]}
         for number in near:
             if number not in self._read:
-                with self._files.open_input_file(self.path) as source:
+                with _opened(self._place) as source:
                     rows = _group(pq.ParquetFile(source, coerce_int96_timestamp_unit="us"), number)
-                self._read[number] = int(self._begins[number]), rows
+                self._read[number] = int(self._begins[number]), as_lent(self.path, rows)
             yield self._read[number]
             self._read = dict(list(self._read.items())[-2:])
+
+
+def _opened(at: tuple[fs.FileSystem, str]) -> Any:
+    files, path = at
+    return files.open_input_file(path)
 
 
 def _group(parquet: pq.ParquetFile, number: int) -> pa.Table:
@@ -174,37 +210,33 @@ def _group(parquet: pq.ParquetFile, number: int) -> pa.Table:
     return pa.Table.from_batches([shaped(one, OF_VIEWS) for one in table.to_batches()], FILE_SCHEMA).combine_chunks()
 
 
-def _shared(
-    files: fs.FileSystem, file: File, lenders: Sequence[_Lender], is_chosen: IsChosen
-) -> tuple[_Made | None, _Lender]:
-    """A file without the rows that lenders have; None if few are alike. And the file as a lender of the next."""
+def _shared(files: fs.FileSystem, file: File, lenders: Sequence[_Lender], is_chosen: IsChosen) -> _Made | None:
+    """A file without the rows that lenders have; None if few are alike."""
+    if not lenders:
+        return None
     path = unquote(file.path)
     with files.open_input_file(path) as source:
         parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
         footer, total = parquet.metadata.metadata, parquet.metadata.num_rows
         times = order.parts_of(footer, file.at_ms, total)
-        if not lenders:
-            return None, _Lender(files, path, times)
         made = TableFile(files, f"{path.rpartition('/')[0]}/{order.SHARED}{uuid.uuid4()}.parquet", OF_VIEWS)
-        ends, begin, runs, stay = np.cumsum(times[:, 1]), 0, [np.empty(0, RUN)], [np.empty(0, np.bool_)]
+        ends, begin, runs = np.cumsum(times[:, 1]), 0, [np.empty(0, RUN)]
         for number in range(parquet.num_row_groups):
             rows = _group(parquet, number)
             first, last = np.searchsorted(ends, [begin, begin + len(rows) - 1], "right").tolist()
             lender, row = _found(rows, lenders, is_chosen, int(times[first, 0]), int(times[last, 0]))
             runs.append(_runs(lender, row, made.rows))
-            stay.append(lender < 0)
             for batch in rows.filter(pa.array(lender < 0)).to_batches(_BATCH):
                 made.take(batch)
             begin += len(rows)
-    shared, stays = _of_used(lenders, np.concatenate(runs)), np.concatenate(stay)
+    shared = _of_used(lenders, np.concatenate(runs))
     size = made.close({**order.told(times.tolist()), **blocks_of(footer).told(), **shared.told()})
     gone = total - made.rows
     if gone * _WORTH < total:
         files.delete_file(made.path)
-        return None, _Lender(files, path, times)
+        return None
     action = AddAction(made.path, size, dict(file.values), file.at_ms, data_change=False, stats=made.statistics)
-    left = np.bincount(np.searchsorted(ends, np.arange(total), "right")[stays], minlength=len(times))
-    return _Made(file, action, gone), _Lender(files, made.path, np.stack([times[:, 0], left], 1))
+    return _Made(file, action, gone)
 
 
 def _of_used(lenders: Sequence[_Lender], runs: Array) -> Shared:
