@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from pyarrow import fs
 
@@ -37,7 +38,8 @@ def place(files: fs.FileSystem, path: str) -> tuple[fs.FileSystem, str]:
     if not path.startswith(ABOVE):
         return files, path
     table, _, below = path.removeprefix(ABOVE).partition("/")
-    uri = files.base_path if isinstance(files, fs.SubTreeFileSystem) else files.handler.uri
+    whose: Any = files
+    uri = whose.base_path if isinstance(files, fs.SubTreeFileSystem) else whose.handler.uri
     return filesystem(f"{uri.rstrip('/').rpartition('/')[0]}/{table}"), below
 
 
