@@ -173,7 +173,7 @@ SIZES = st.lists(st.integers(1, LARGE), max_size=12)
 def test_neighbours_alone_are_joined_and_no_file_becomes_larger_than_it_may(sizes: list[int], other: list[int]) -> None:
     mine = [File(f"a{n}", size, n, (("broker", "1"),)) for n, size in enumerate(sizes)]
     more = [File(f"b{n}", size, n, (("broker", "2"),)) for n, size in enumerate(other)]
-    for run in joined([*more, *mine]):
+    for run in joined([*more, *mine], ()):
         assert len(run) > 1
         assert sum(file.size for file in run) <= LARGE
         of = mine if run[0].values == (("broker", "1"),) else more
@@ -184,7 +184,7 @@ def test_a_row_is_rewritten_a_few_times_and_not_at_each_run() -> None:
     rewritten, held = 0, list[File]()
     for n in range(2000):
         held.append(File(f"f{n}", 10_000, n))
-        for run in joined(held):
+        for run in joined(held, ()):
             size = sum(file.size for file in run)
             rewritten += size
             held = sorted(
