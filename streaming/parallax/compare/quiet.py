@@ -503,9 +503,9 @@ def _follow_reading(p: Any, brokers: Array, rows: Rows, of: Any, ticks: Ticks, a
     for k in _sorted(times[:n], times[:n]):
         if k < first:
             _tick(p, brokers, said, ticks, events[k], retention)
-            if _is_dated(p, brokers):
-                return False
         elif not _position(p, brokers, said, rows, events[k], retention):
+            return False
+        if _is_dated(p, brokers):
             return False
     return True
 
