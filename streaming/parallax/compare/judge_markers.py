@@ -61,12 +61,13 @@ def judge_markers(state: PartitionState) -> list[Accusation]:
     settling: list[int] = []
     for i in missed:
         interval = intervals[i]
-        if interval["end"] == NEVER and not interval["told"] & RAISED_MISSING:
+        if interval["end"] == NEVER and not interval["told"] & RAISED_TURNED:
             # What it shows of the transaction by then has ended there already, by no marker that was read.
             found = _directly_turned(state, interval)
             is_whole = any(_is_whole(one, interval) for one in found)
+            if is_whole or not interval["told"] & RAISED_MISSING:
+                accusations += found or [_missing(state, interval)]
             intervals["told"][i] |= RAISED_MISSING | (RAISED_TURNED if is_whole else 0)
-            accusations += found or [_missing(state, interval)]
         elif turned[i]:
             own = outcome.wrongly_shown(_shown_committed(state), interval)
             if len(own):
