@@ -62,12 +62,7 @@ def judge_markers(state: PartitionState) -> list[Accusation]:
     for i in missed:
         interval = intervals[i]
         if interval["end"] == NEVER and not interval["told"] & RAISED_TURNED:
-            # What it shows of the transaction by then has ended there already, by no marker that was read.
-            found = _directly_turned(state, interval)
-            is_whole = any(_is_whole(one, interval) for one in found)
-            if is_whole or not interval["told"] & RAISED_MISSING:
-                accusations += found or [_missing(state, interval)]
-            intervals["told"][i] |= RAISED_MISSING | (RAISED_TURNED if is_whole else 0)
+            accusations += _open_there(state, interval)
         elif turned[i]:
             own = outcome.wrongly_shown(_shown_committed(state), interval)
             if len(own):
@@ -105,6 +100,18 @@ def _add_later_ones(state: PartitionState, proof: Array, positions: Array, membe
         if not len(later):
             return
         state.intervals = joined(state.intervals, later)
+
+
+def _open_there(state: PartitionState, interval: Array) -> list[Accusation]:
+    """Accuse a replica of which no end of the transaction was read; ``told`` of the interval is changed.
+
+    What it shows of the transaction by then has ended there already, by no marker that was read.
+    """
+    found = _directly_turned(state, interval)
+    is_whole = any(_is_whole(one, interval) for one in found)
+    is_told = interval["told"] & RAISED_MISSING
+    interval["told"] |= RAISED_MISSING | (RAISED_TURNED if is_whole else 0)
+    return [] if is_told and not is_whole else found or [_missing(state, interval)]
 
 
 def _directly_turned(state: PartitionState, interval: Array) -> list[Accusation]:
