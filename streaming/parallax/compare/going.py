@@ -88,7 +88,7 @@ def followed(
         transactions is shown with both outcomes, or if there are more offsets and the reader is ahead.
     """
     others, mine = table[table["slot"] != slot], table[table["slot"] == slot]
-    is_end = mine["end"] & ((1 << grain.block) - 1) == 0
+    is_end = (mine["end"] & ((1 << grain.block) - 1) == 0) & (mine["end"] < reached)
     made, opens = [mine[is_end], mine[:0]], dict(before)
     blocks = digests.parts["block"] >> (grain.block - grain.recent)
     begins = np.searchsorted(digests.moves["part"], np.arange(len(blocks) + 1)).tolist()
@@ -97,11 +97,9 @@ def followed(
         if against:
             return others
         end = (block + 1) << grain.block
-        if end <= reached and (n + 1 == len(blocks) or blocks[n + 1] != block):
+        if end < reached and (n + 1 == len(blocks) or blocks[n + 1] != block):
             made.append(_rows(slot, end, opens))
-    if not len(made[-1]) or int(made[-1]["end"][0]) != reached:
-        made.append(_rows(slot, reached, opens))
-    mine = np.concatenate(made)
+    mine = np.concatenate([*made, _rows(slot, reached, opens)])
     ends = np.unique(mine["end"])
     if len(ends) > MOST and is_ahead:
         return others

@@ -22,9 +22,9 @@ from parallax.compare.state import (
     SUM,
     PartitionState,
 )
-from parallax.compare.withholding import Limits, begun, begun_to, is_broken, waiting, worth
+from parallax.compare.withholding import Limits, awaited, begun, begun_to, is_broken, waiting, worth
 from parallax.config import CompareSettings
-from parallax.model import ReadEvent
+from parallax.model import UNKNOWN, ReadEvent
 from tests.unit.compare.history import RC, RU, Row, record, shown, tick
 from tests.unit.compare.states import observed, state
 
@@ -292,3 +292,14 @@ def test_readers_that_have_only_begun_come_as_far_as_they_and_brokers_that_are_n
     assert to(*shown(RU, 3, [], 70), *shown(RC, 2, [], 50)) == 70
     made.brokers["member"][1] = False
     assert to(*shown(RC, 2, [], 50)) == 0
+
+
+def test_absences_wait_for_withheld_rows_whose_horizon_is_read_to_and_lies_among_these() -> None:
+    made = apart(behind=50)
+    made.partition["withheld"] = 50
+    made.recent_sums = np.zeros(4, SUM)
+    made.recent_sums["slot"], made.recent_sums["view"], made.recent_sums["end"] = [0, 0, 1, 1], [0, 1, 0, 1], 80
+    made.candidates = at(CANDIDATE, 1, 2, 3, 4, 5, visible=1)
+    made.candidates["horizon"] = [UNKNOWN, 50, 51, 80, 81]
+    found, highest = awaited(made)
+    assert (found.tolist(), highest) == ([2, 3], 80)
