@@ -145,6 +145,8 @@ def test_a_leader_that_shares_what_an_incident_reports_is_named_and_must_not_lea
     (incident,) = (one for one in flood(range(40), both_show).open if one.is_incident)
     assert (incident.broker, incident.exposed, wrong_brokers(incident)) == (2, True, {2, 3})
     assert led_in_words(incident, reign_of(3))[0].startswith("Broker 3, which shows it, led")
+    over = replace(incident, status=FindingStatus.RESOLVED)
+    assert led_in_words(over, reign_of(3))[-1].startswith("Consumers that read it there could read what was deleted")
     assert {broker: str(one.may) for broker, one in may_lead((1, 2, 3), [incident]).items()} == {
         1: "unknown",
         2: "unsafe",
