@@ -73,7 +73,7 @@ def show_record(finding: Finding, shell: Shell) -> str:
 def show_seen(finding: Finding, shell: Shell) -> str:
     """Return the ``parallax seen`` command that shows what consumers of each replica saw where the accused is wrong.
 
-    Of a finding that is over it asks for the moment at which the difference was first seen: at its end none is left.
+    At the end of a finding no difference is left. So the command asks for the time of the first suspicion then.
     """
     at = finding.decided_at if finding.stands else finding.first_suspected_at + timedelta(seconds=1)
     when, offset = f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%S}", shown_offset(finding)

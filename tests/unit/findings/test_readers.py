@@ -113,7 +113,7 @@ def test_the_text_on_an_end_has_each_reign_as_readers_has_it_and_never_two_in_on
     assert sentences[-1] == "Consumers that read it there could read what was deleted, at offset 17."
 
 
-def test_the_text_on_an_end_says_once_what_consumers_could_read_and_of_early_reigns_the_number(tmp_path: Path) -> None:
+def test_the_text_on_an_end_repeats_nothing_and_counts_the_reigns_that_it_does_not_name(tmp_path: Path) -> None:
     led(tmp_path, *((2 - turn % 2, turn - 40, 100) for turn in range(10)))
     text = "Not healed. Consumers that read it there could read what was deleted."
     over = replace(ONE, status=FindingStatus.RESOLVED, decided_at=AT, summary=text)
