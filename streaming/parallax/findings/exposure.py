@@ -247,9 +247,8 @@ def led_in_words(finding: Finding, found: Collection[Reign], most: int | None = 
     if not mine:
         return [f"By what is on record since {utc_text(since)}, {NOBODY_LED}."]
     is_open = finding.broker == NOBODY or is_unsettled(finding)
-    may = {
-        b: "may be wrong" if is_open else "shows it" if b in now or has_spread(finding) else "showed it" for b in wrong
-    }
+    unsure = "may be wrong" if finding.stands else "may have been wrong"
+    may = {b: unsure if is_open else "shows it" if b in now or has_spread(finding) else "showed it" for b in wrong}
     last = mine if most is None else mine[-most:]
     said = [f"Broker {reign.broker}, which {may[reign.broker]}, {reign.in_words}." for reign in last]
     if len(mine) > len(last):

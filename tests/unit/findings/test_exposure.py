@@ -120,6 +120,13 @@ def test_when_a_wrong_replica_led_is_said_with_what_consumers_read_there() -> No
     )
 
 
+def test_what_is_over_is_in_the_past_where_nobody_was_proven_wrong_too() -> None:
+    found = reigns([row(1, 4, 0, 9)])
+    over = finding("f1", broker=NOBODY, status=FindingStatus.RESOLVED, evidence=evidence())
+    assert led_in_words(over, found)[0].startswith("Broker 1, which may have been wrong, led already")
+    assert "could read" in led_in_words(over, found)[-1]
+
+
 def both_show(*_: Any) -> Answers:
     return answers(*(replica(b, END, key=newest(3) if b > 1 else NOTHING) for b in (1, 2, 3)), leader=3)
 
