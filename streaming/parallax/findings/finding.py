@@ -148,7 +148,7 @@ def made(
     exposed = _is_exposed(status, accused, decision, answers)
     recorded = _recorded(claim, decision, answers, status).as_json()
     evidence = answers.evidence() | {"reason": decision.reason, "recorded": recorded}
-    evidence[SHOWED] = sorted(showed_in(known) | _showing(status, claim, decision, answers, is_exposed=exposed))
+    evidence[SHOWED] = sorted(showed_in(known) | _showing(status, claim, decision, answers))
     variant = _variant(status, claim, decision, answers, known)
     if known is not None and status in (FindingStatus.UNSETTLED, FindingStatus.RESOLVED):
         evidence[KEPT] = known.record_offset
@@ -298,9 +298,7 @@ def beside(claim: Claim, decision: Decision, answers: Answers) -> frozenset[int]
     return (shown | away.intersection(claim.recorded.beside)) - {decision.accused}
 
 
-def _showing(
-    status: FindingStatus, claim: Claim, decision: Decision, answers: Answers, *, is_exposed: bool
-) -> frozenset[int]:
+def _showing(status: FindingStatus, claim: Claim, decision: Decision, answers: Answers) -> frozenset[int]:
     """The brokers that a probe has seen to show what a finding reports; without direction, those of all sides."""
     if status is FindingStatus.SPREAD:
         return frozenset(broker for broker, answer in answers.replicas.items() if answer.error is None)
@@ -308,16 +306,19 @@ def _showing(
         return frozenset()
     if decision.accused == NOBODY:
         return frozenset().union(*decision.sides.values())
-    leaders = {answers.leader} - {NOBODY} if is_exposed else set()
-    return beside(claim, decision, answers) | leaders | {decision.accused}
+    return beside(claim, decision, answers) | {decision.accused}
 
 
 def showed_in(known: Finding | None) -> frozenset[int]:
     """Return the brokers that any probe so far has seen to show what a finding reports, by its last event.
 
-    Events of an earlier version name only the accused.
+    Events of an earlier version name only the accused, and the broker that led.
     """
-    return frozenset() if known is None else frozenset({*evidence_of(known).get(SHOWED, ()), known.broker}) - {NOBODY}
+    if known is None:
+        return frozenset()
+    evidence = evidence_of(known)
+    leader = int(evidence.get("leader", NOBODY)) if known.exposed and known.stands else NOBODY
+    return frozenset({*evidence.get(SHOWED, ()), known.broker, leader}) - {NOBODY}
 
 
 def _is_exposed(status: FindingStatus, accused: int, decision: Decision, answers: Answers) -> bool:
