@@ -244,17 +244,19 @@ class Expressions:
         """What fires; -1 for what has fired if its job now says nothing, and no other job speaks of it.
 
         It looks back at no value and begins no alert. What a job saw only for a moment before it went away is no alert.
-        If a job says again what became of it, it fires once more with 0, to end by other words than it went on by.
+        If a job says by a recorded series that it is over, it fires once more with 0, to end by other words than it
+        went on by.
         """
-        fires = f'ALERTS{{alertname="{name}", alertstate="firing"}} and on ({TARGET}) {UNHEARD}'
+        fires = f'ALERTS{{alertname="{name}", alertstate="firing"}}'
+        goes_on = f"max without (alertname, alertstate, severity) ({fires} and on ({TARGET}) {UNHEARD})"
         if heard is None:
-            return f"({expr}) or -1 * max without (alertname, alertstate, severity) ({fires})"
-        goes_on = f"max without (alertname, alertstate, severity) ({fires})"
+            return f"({expr}) or -1 * {goes_on}"
         now = f"on ({heard.by}) ({heard.series})"
         found = f"({expr}) or -1 * ({goes_on} unless {now})"
         if not heard.is_recorded:
             return found
-        return f"{found} or 0 * ({goes_on} and {now} unless on ({heard.by}) {heard.series} {_BEFORE})"
+        fires = f"max without (alertname, alertstate, severity) ({fires})"
+        return f"{found} or 0 * ({fires} and {now} unless on ({heard.by}) {heard.series} {_BEFORE})"
 
     def settled(self, metric: str, by: str, *matchers: str) -> Heard:
         """What jobs say that are not silent, by a metric that each has of all that it watches."""

@@ -95,8 +95,8 @@ class FindingAlerts(Alerts):
                 f"default, moves leadership to it. `{command('lead', '{{ $labels.topic }}')}` says how to keep it "
                 "from leading, or what is missing for that.",
                 past=(
-                    f"See who leads {WHERE} now{FOR}: a wrong replica was about to be elected",
-                    "It leads now, or another comes first, or nothing is known against it: `parallax lead` says which.",
+                    f"Parallax warns no longer of the next election of {WHERE}{FOR}",
+                    f"`{command('lead', '{{ $labels.topic }}')}` says who leads there now, and who may.",
                 ),
             ),
             self._alert(

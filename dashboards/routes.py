@@ -31,11 +31,10 @@ _HEAD = """# An Alertmanager for Parallax: alertmanager --config.file=alertmanag
 # that was not acknowledged: Alertmanager forgets a suppressed one after twice repeat_interval, and resolves it no more.
 # So close the incident of a page that was acknowledged here for longer by hand.
 #
-# What is resolved keeps the annotations of what fired, in the present tense. parallax.tmpl says what it was instead.
-#
-# A webhook receives the annotations as they were when each alert ended. Of an alert whose status is resolved, show
-# resolved_summary and resolved_description; those of a finding are empty while it fires. If resolved_turn is not empty,
-# the finding (label finding_id) was not over when this alert ended: another alert goes on about it.
+# What is resolved has the annotations of its last firing: summary and description may speak of the present. So show
+# resolved_summary and resolved_description of it, as parallax.tmpl does; a webhook gets all of them. Those of a finding
+# are empty until it ends. If resolved_turn is not empty, nothing is known to be over: it says whether the finding
+# (label finding_id) goes on under another alert, or that nobody knows.
 #
 # Have no ends sent to the receiver "note": who got the page or the ticket is told there that a finding is over.
 """

@@ -27,12 +27,19 @@ from dashboards.parameters import Parameters
 from dashboards.written import written
 from parallax.alerting.conditions import OUTAGE
 from parallax.guard.absences import NO_OUTAGE
+from parallax.guard.endings import ANSWERS as ANSWERS_AGAIN
+from parallax.guard.endings import NOT_HELD
 from parallax.model import PASSING
 
 _UNKNOWN = f'reason!~"{"|".join(["copying", *NO_OUTAGE])}"'
 _PASSED = 'reason="passed"'
 _OF_AN_OUTAGE = f'reason!~"{"|".join(NO_OUTAGE)}"'
 
+_REACHED = (
+    f'{{{{ with query (printf "{ANSWERS}{{cluster=%q, broker_id=%q}}" $labels.cluster $labels.broker_id) }}}}'
+    f"{ANSWERS_AGAIN}{{{{ else }}}}{NOT_HELD}{{{{ end }}}}"
+).replace("{broker_id}", "{{ $labels.broker_id }}")
+"""How it ended that a broker did not answer."""
 _HEAD = """# Alert rules for Parallax.
 # Checked: promtool, and a real Prometheus. Not run: by the Prometheus operator.
 # severity: critical pages, warning opens a ticket, info is for the record.
@@ -184,6 +191,7 @@ class Rules(Alerts):
                 f"Parallax cannot reach broker {{{{ $labels.broker_id }}}}{FOR}",
                 f"Broker {{{{ $labels.broker_id }}}} has not answered for {p.unreachable_for}: a job of Parallax "
                 "cannot compare its replicas.",
+                past=(Of("ParallaxBrokerUnreachable", p).past[0], _REACHED),
                 heard=Heard("cluster, broker_id", ANSWERS, is_recorded=True),
             ),
             self._lasting(
@@ -349,10 +357,7 @@ class Rules(Alerts):
             f"{p.absent_for}; nobody watches the replicas.{{{{ end }}}} Alerts that were firing stay as they were.",
             (
                 f"Parallax{{{{ with $labels.instance }}}} on {{{{ . }}}}{{{{ end }}}}{FOR} was not scraped for a time",
-                (
-                    f"It is scraped again, or is a target no longer, or nobody has heard of it for {p.remembered} and "
-                    "takes it for removed. A job that is back compares what it finds still there."
-                ),
+                "A job that is back compares what it finds still there. Until then nobody may be watching.",
             ),
             wait=p.absent_for,
         )

@@ -37,6 +37,7 @@ from parallax.findings.finding import Finding
 from parallax.findings.hanging_record import record, recorded
 from parallax.findings.hanging_watch import HangingThread, HangingWatch
 from parallax.findings.happenings import FindingsStatus
+from parallax.findings.led import with_leaders
 from parallax.findings.manager import FindingsManager
 from parallax.guard.absences import Absence, Absences, Late
 from parallax.guard.pointed import PointedThread
@@ -222,14 +223,18 @@ class Job:
 
     def _start_manager(self, client: ReplicaClient, key: str) -> None:
         hasher = ContentHasher(bytes.fromhex(key))
-        repaired = repaired_by(self._settings.storage.path)
+        storage = self._settings.storage.path
         self._manager = FindingsManager(
-            self._settings, client, hasher, on_change=self._findings_changed, repaired=repaired
+            self._settings,
+            client,
+            hasher,
+            on_change=self._findings_changed,
+            repaired=repaired_by(storage),
+            completed=with_leaders(storage),
         )
         self._manager.start()
         after_s = self._settings.findings.hanging_after_s
         if after_s > 0:
-            storage = self._settings.storage.path
             known = [one for one in recorded(storage) if is_watched(one.one.place.topic, self._settings)]
             watch = HangingWatch(client, after_s, self._settings.findings.probe_timeout_ms, known)
             self._hanging = HangingThread(

@@ -351,7 +351,8 @@ class Effect(NamedTuple):
     def could(self) -> str:
         """What consumers of the accused could see; it follows the word "consumers", as ``consumers`` does."""
         level = _LEVEL if self.consumers.startswith(_LEVEL) else ""
-        return f"{level}could {self.consumers.removeprefix(level).removeprefix('may ')}"
+        what = self.consumers.removeprefix(level).removeprefix("may ")
+        return f"{level}got {what.removeprefix('get ')}" if what.startswith("get ") else f"{level}could {what}"
 
 
 _LEVEL = "in read_committed "

@@ -68,6 +68,7 @@ class Lasting:
     Attributes:
         good: None where there is no such series then.
         other: the labels that another one has to whose series it may change; empty where there is none.
+        last_words: how many steps longer it fires, to say how it has ended.
     """
 
     metric: str
@@ -75,6 +76,7 @@ class Lasting:
     bad: float
     good: float | None
     other: Mapping[str, str] = field(default_factory=dict)
+    last_words: int = 0
 
 
 _OTHER_TOPIC = {"topic": "payments"}
@@ -97,7 +99,9 @@ LASTING = {
         0,
         _OTHER_TOPIC,
     ),
-    "ParallaxBrokerUnreachable": Lasting("broker_reachable", {"broker_id": "2"}, 0, 1, {"broker_id": "3"}),
+    "ParallaxBrokerUnreachable": Lasting(
+        "broker_reachable", {"broker_id": "2"}, 0, 1, {"broker_id": "3"}, last_words=1
+    ),
     "ParallaxReplicaOffline": Lasting("replicas_offline", {"broker_id": "2"}, 3, 0, {"broker_id": "3"}),
     "ParallaxViewLagging": Lasting(
         "view_lag_seconds", REPLICA | {"isolation_level": "read_committed"}, 700, 0, _OTHER_TOPIC
@@ -131,7 +135,7 @@ def _lasting(alert: str, one: Lasting) -> Iterator[Case]:
     yield Case(alert, "it lasts", {key: values(always)}, end)
     yield Case(alert, "two samples are nothing", {key: values(range(BEGAN, BEGAN + 2))}, None)
     yield Case(alert, "it ends a scrape before its time", {key: values(range(BEGAN, end))}, None)
-    yield Case(alert, "it ends after its time", {key: values(range(BEGAN, end + 3))}, end, end + 3)
+    yield Case(alert, "it ends after its time", {key: values(range(BEGAN, end + 3))}, end, end + 3 + one.last_words)
     break_ = BEGAN + wait // 2
     broken = (step for step in always if step != break_)
     yield Case(alert, "a break has it begin again", {key: values(broken)}, break_ + 1 + wait)

@@ -21,7 +21,7 @@ from parallax.alerting.audited import Outcome, last_audits
 from parallax.alerting.blind import offline, readable
 from parallax.alerting.detail import MOST_REPLICAS, Detail, Series
 from parallax.alerting.leaders import may_lead, unsafe_elections
-from parallax.alerting.listing import MOST, FindingState, Listed, what_it_was
+from parallax.alerting.listing import MOST, FindingState, Listed, what_came_of_it, what_it_was
 from parallax.alerting.overdue import overdue
 from parallax.alerting.places import Places
 from parallax.alerting.state import MonitorState, Replica, ReplicaState, Snapshot
@@ -530,9 +530,11 @@ _INFO = (
 
 def _said(one: Listed, places: Places) -> list[str]:
     finding = one.finding
-    # The count of an incident moves with its keys: as a label it would make a new series each time.
     summary = finding.summary
-    if finding.is_incident and not one.is_over:
+    if one.is_over:
+        summary = what_came_of_it(finding, places.shell) if one.is_ended else what_it_was(summary)
+    elif finding.is_incident:
+        # The count of an incident moves with its keys: as a label it would make a new series each time.
         summary = f"Many {counted_in_words(group_of(finding))} of {finding.place.name}."
     return [
         str(finding.kind),
@@ -542,7 +544,7 @@ def _said(one: Listed, places: Places) -> list[str]:
         section_of(finding),
         "" if one.is_over else one.turn,
         one.headline,
-        what_it_was(summary) if one.is_over and not one.is_ended else summary,
+        summary,
         places.explain(finding.finding_id),
         places.page_of_finding(finding.finding_id),
     ]

@@ -16,7 +16,7 @@ from prometheus_client.core import Metric
 
 from parallax.alerting.blind import STALLED_S, Cause
 from parallax.guard.absences import NO_OUTAGE
-from parallax.guard.endings import OVER, REACHABLE, SERVES_IN_PART, Ending
+from parallax.guard.endings import ANSWERS, NOT_HELD, OVER, SERVES_IN_PART
 from parallax.model import Severity
 from parallax.shell import Shell
 
@@ -136,11 +136,10 @@ def _reached(samples: Samples, labels: Mapping[str, str]) -> str:
     if not answers or answers.get(labels["broker_id"]) == 0:
         return ""
     if labels["broker_id"] not in answers:
-        return REACHABLE[Ending.GONE]
+        return NOT_HELD
     if samples.of(_OFFLINE).get((("broker_id", labels["broker_id"]),)):
         return SERVES_IN_PART
-    is_late = any(dict(found)["broker_id"] == labels["broker_id"] for found in samples.of(_LATE))
-    return REACHABLE[Ending.LATE if is_late else Ending.IN_TIME]
+    return ANSWERS
 
 
 def _stalled(samples: Samples) -> Iterator[Mapping[str, str]]:
@@ -261,7 +260,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Parallax cannot reach broker {broker_id}",
         "Parallax could not reach broker {broker_id}",
         "It has not answered for 5 minutes; its replicas are not compared.",
-        left=REACHABLE[Ending.UNKNOWN],
+        left="Nothing says any more that broker {broker_id} does not answer.",
         cause=Cause.BROKER_AWAY,
         ended=_reached,
     ),

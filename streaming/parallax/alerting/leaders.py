@@ -6,7 +6,9 @@ from collections.abc import Collection, Mapping
 
 from parallax.alerting.blind import Cause, alone, hiding
 from parallax.alerting.snapshot import Replica, Snapshot
-from parallax.findings.finding import Finding
+from parallax.findings import leading
+from parallax.findings.cleared import Shown
+from parallax.findings.finding import Finding, has_spread
 from parallax.findings.leading import Fitness, May
 from parallax.guard.absences import Absence, Absences, Late
 from parallax.model import TopicPartition
@@ -70,7 +72,9 @@ def _by_place(absences: Absences) -> dict[TopicPartition, Absences]:
 def unsafe_elections(snapshot: Snapshot) -> list[Replica]:
     """The replicas that must not lead, but will be leaders after the next election of preferred leaders.
 
-    Each is the first of its partition's replicas, is in sync, and does not lead now.
+    Each is the first of its partition's replicas, is in sync, and does not lead now. A finding proves it wrong, and the
+    present leader does not show the same. If it does, as after an unclean election, consumers get the same before and
+    after the election: only the finding is worth an alert.
     """
     return snapshot.once(_unsafe_elections)
 
@@ -81,9 +85,17 @@ def _unsafe_elections(snapshot: Snapshot) -> list[Replica]:
         first, (leader, isr) = snapshot.preferred.get(place), snapshot.leadership.get(place, (None, None))
         if first is None or first == leader or first not in (isr or ()) or first not in snapshot.assigned[place]:
             continue
-        if _of(snapshot, place, findings, None)[first].may is May.UNSAFE:  # what is only in doubt makes none unsafe
+        if any(_makes_worse(finding, first, leader) for finding in findings):
             found.append((*place, first))
     return found
+
+
+def _makes_worse(finding: Finding, first: int, leader: int | None) -> bool:
+    """Whether a finding proves a replica wrong, and the present leader does not show the same."""
+    if leading.may_lead([first], [finding])[first].may is not May.UNSAFE or has_spread(finding):
+        return False
+    shown = Shown.of(finding)
+    return leader not in shown.showing_now and not (finding.exposed and leader == shown.leader)
 
 
 __all__ = ["may_lead", "unsafe_elections"]

@@ -11,13 +11,17 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from parallax.findings.acknowledgement import status_of
-from parallax.findings.finding import Finding, effect_in
+from parallax.findings.ended import READ_THERE
+from parallax.findings.exposure import NOBODY_LED
+from parallax.findings.finding import Finding, effect_in, is_gone
 from parallax.findings.in_brief import ended_in_words, is_sure, was_in_words
-from parallax.kinds import KINDS
+from parallax.kinds import KINDS, OPEN_KINDS
 from parallax.model import FindingStatus, Severity, broker_label
+from parallax.shell import Shell
 
 MOST = 500
 """How many findings are listed: first those that already are, then by state. The others are only counted."""
+_ID_CHARACTERS = 8
 OVER_FOR_S = 3600.0
 """How many seconds a finding that is over is listed without a state. So even a late scrape sees it end."""
 
@@ -94,6 +98,22 @@ def over_in_words(was: str, event: Finding | None = None) -> str:
     """
     how = "" if event is None else ended_in_words(event)
     return f"{was}; {how or 'that is over'}"
+
+
+def what_came_of_it(event: Finding, shell: Shell) -> str:
+    """The text about a finding that is over: how it ended, and the command that shows which groups may have read it.
+
+    The command is left out where no consumer can have read it, or where no group's offsets are left.
+
+    Args:
+        event: the finding's last event.
+        shell: how the command names the job.
+    """
+    is_read = READ_THERE in event.summary and NOBODY_LED not in event.summary and event.kind not in OPEN_KINDS
+    if not is_read or is_gone(event):
+        return event.summary
+    command = shell.parallax("findings", "readers", event.finding_id[:_ID_CHARACTERS], by_settings=True)
+    return f"{event.summary} Which groups may have read it: {command}"
 
 
 def what_it_was(said: str) -> str:

@@ -254,7 +254,8 @@ def _agree_in_part(snapshot: Snapshot, partly: Mapping[TopicPartition, Part]) ->
 
 def _findings_text(snapshot: Snapshot) -> str:
     found, known = snapshot.findings.open, len(snapshot.findings.acknowledged)
-    said = counted(len(found), "open finding"), seen_counted(found), f"{known:,} acknowledged" if known else ""
+    of_them = f"{known:,} of them acknowledged" if known else ""
+    said = counted(len(found) + known, "open finding"), seen_counted(found), of_them
     return ", ".join(filter(None, said))
 
 

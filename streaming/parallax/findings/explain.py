@@ -43,8 +43,8 @@ class Explanation:
         right: which replicas the evidence proves right, and which it does not.
         may_lead: which replicas must not lead because of findings, and the command that shows all other reasons.
         look: the command that shows the finding's record on each broker.
-        seen: the command that shows what consumers of each replica had seen at that record when the finding was last
-            decided.
+        seen: the command that shows what consumers of each replica had seen at that record while it was wrong
+            (`parallax.findings.repair.show_seen`).
         steps: what to do, in order.
         away: as JSON for kafka-reassign-partitions.sh, an assignment without the accused: the first step of a repair;
             None where such an assignment repairs nothing.

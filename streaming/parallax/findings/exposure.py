@@ -18,9 +18,12 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from parallax.counts import counted
 from parallax.findings.cleared import Shown
+from parallax.findings.ended import READ_THERE
 from parallax.findings.finding import (
     Finding,
+    claim_of,
     effect_in,
     evidence_of,
     has_spread,
@@ -34,6 +37,7 @@ from parallax.kinds import KINDS, Extent
 from parallax.model import NOBODY, UNKNOWN
 from parallax.moments import utc_text
 
+NOBODY_LED = "no replica led that was seen to show it"
 STALE = timedelta(seconds=10)
 """By how much the leader in a progress row may be older than the row. The list of replicas is read again each 5 s."""
 
@@ -212,7 +216,20 @@ def committed_since(committed: int, wrong: Iterable[Reign]) -> tuple[Reign, ...]
     return tuple(reign for reign in wrong if UNKNOWN < reign.began_at < committed)
 
 
-def led_in_words(finding: Finding, found: Collection[Reign]) -> list[str]:
+def wrong_reigns(finding: Finding, found: Iterable[Reign]) -> list[Reign]:
+    """Return those of some periods in which a replica led that is wrong in what a finding says.
+
+    A log that was truncated had what it lost for as long as it led in the epoch of that.
+
+    Args:
+        finding: the finding's last event.
+        found: the periods in which brokers led the partition around the time of the finding.
+    """
+    wrong, lost = wrong_brokers(finding), claim_of(finding).lost_epoch
+    return [reign for reign in found if reign.broker in wrong and reign.epochs[1] > lost]
+
+
+def led_in_words(finding: Finding, found: Collection[Reign], most: int | None = None) -> list[str]:
     """Return sentences that say when wrong replicas of a finding led, and which offsets consumers got from them.
 
     Empty if no period of a leader is known.
@@ -220,21 +237,37 @@ def led_in_words(finding: Finding, found: Collection[Reign]) -> list[str]:
     Args:
         finding: the finding's last event.
         found: the periods in which brokers led the partition around the time of the finding.
+        most: at most so many periods are named, the last ones, and the earlier ones counted; None names all.
     """
     if not found:
         return []
     wrong, now = wrong_brokers(finding), Shown.of(finding).showing_now if finding.stands else frozenset()
-    mine = [reign for reign in found if reign.broker in wrong]
+    mine = wrong_reigns(finding, found)
     since = min(reign.since for reign in found)
     if not mine:
-        return [f"By what is on record since {utc_text(since)}, no replica led that was seen to show it."]
+        return [f"By what is on record since {utc_text(since)}, {NOBODY_LED}."]
     is_open = finding.broker == NOBODY or is_unsettled(finding)
-    may = {
-        b: "may be wrong" if is_open else "shows it" if b in now or has_spread(finding) else "showed it" for b in wrong
-    }
-    said = [f"Broker {reign.broker}, which {may[reign.broker]}, {reign.in_words}." for reign in mine]
+    unsure = "may be wrong" if finding.stands else "may have been wrong"
+    may = {b: unsure if is_open else "shows it" if b in now or has_spread(finding) else "showed it" for b in wrong}
+    last = mine if most is None else mine[-most:]
+    said = [f"Broker {reign.broker}, which {may[reign.broker]}, {reign.in_words}." for reign in last]
+    if len(mine) > len(last):
+        said.insert(0, f"Before, such replicas led {counted(len(mine) - len(last), 'time')} more.")
     where = "" if is_shown_elsewhere(finding) else f", {affected(finding).in_words}"
-    return [*said, f"Consumers that read it there {effect_in(finding).consumers}{where}."]
+    effect = effect_in(finding)
+    return [*said, f"{READ_THERE} {effect.consumers if finding.stands else effect.could}{where}."]
 
 
-__all__ = ["Came", "Reign", "Span", "affected", "came", "committed_since", "led_in_words", "reigns", "wrong_brokers"]
+__all__ = [
+    "NOBODY_LED",
+    "Came",
+    "Reign",
+    "Span",
+    "affected",
+    "came",
+    "committed_since",
+    "led_in_words",
+    "reigns",
+    "wrong_brokers",
+    "wrong_reigns",
+]

@@ -13,11 +13,14 @@ from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, differed, showing_its_value
 from parallax.findings.effect import remembered
-from parallax.findings.met import SHOWED, Met, as_evidence, met
-from parallax.findings.summary import blocked_at, dismissed, resolved, spread, summary, unsettled, variant_of
+from parallax.findings.ended import dismissed, resolved
+from parallax.findings.summary import blocked_at, spread, summary, unsettled, variant_of
 from parallax.kinds import KEY_KINDS, KINDS, OUTCOME_KINDS, SHOWING_OLDER, Effect, Variant, effect_of
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, Severity, TopicPartition
 from parallax.sides import Shows, Side, are_outcomes, as_document, parsed, standing
+
+SHOWED = "showed"
+"""Key in an event's evidence: the brokers that were ever seen to show what the finding reports, sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,17 +140,14 @@ def made(
         at: when it was decided.
         leans_on: ids of the findings that explain the suspect, if it is dismissed for that.
         left: for a finding that has ended: what is still to be judged about other replicas (`parallax.findings.left`).
-        repaired: for a finding that has ended: the sentence about its repair (`parallax.findings.summary.resolved`).
+        repaired: for a finding that has ended: the sentence about its repair (`parallax.findings.ended.resolved`).
     """
     claim = _of_the_cut(_of_the_tombstone(claim, decision, answers), answers)
     suspected = from_milliseconds(claim.raised_at_ms)
     accused = decision.accused if status is FindingStatus.CONFIRMED else claim.broker
     exposed = _is_exposed(status, accused, decision, answers)
-    is_met = exposed and status in (FindingStatus.CONFIRMED, FindingStatus.SPREAD)
-    asked = answers.asked_at_ms or int(at.timestamp() * 1000)
-    led = met(met_before(known), answers.leader, asked, is_exposed=is_met)
     recorded = _recorded(claim, decision, answers, status).as_json()
-    evidence = answers.evidence() | {"reason": decision.reason, "recorded": recorded} | as_evidence(led)
+    evidence = answers.evidence() | {"reason": decision.reason, "recorded": recorded}
     evidence[SHOWED] = sorted(showed_in(known) | _showing(status, claim, decision, answers))
     variant = _variant(status, claim, decision, answers, known)
     if known is not None and status in (FindingStatus.UNSETTLED, FindingStatus.RESOLVED):
@@ -170,8 +170,7 @@ def made(
         text = unsettled(claim, decision)
         evidence["resolution"] = str(decision.resolution)
     elif status is FindingStatus.RESOLVED:
-        said = led.in_words(finding_id, decision.kind, variant) if led is not None else ""
-        text = resolved(claim, decision, answers, repaired, variant, said)
+        text = resolved(claim, decision, answers, repaired, variant)
         evidence |= _of_the_end(decision, is_repaired=bool(repaired)) | dict(left or {})
     else:
         text = dismissed(decision, answers)
@@ -313,26 +312,13 @@ def _showing(status: FindingStatus, claim: Claim, decision: Decision, answers: A
 def showed_in(known: Finding | None) -> frozenset[int]:
     """Return the brokers that any probe so far has seen to show what a finding reports, by its last event.
 
-    Events of an earlier version name only those that led then, and the accused.
+    Events of an earlier version name only the accused, and the broker that led.
     """
     if known is None:
         return frozenset()
     evidence = evidence_of(known)
-    led = Met.of(evidence)
-    return frozenset({*evidence.get(SHOWED, ()), *(() if led is None else led.leaders), known.broker}) - {NOBODY}
-
-
-def met_before(known: Finding | None) -> Met | None:
-    """Return when consumers of the leader met a finding, by its last event.
-
-    None if they did not, if the finding is over, or if there is none. An event of an earlier version knows one moment:
-    when the replicas were asked.
-    """
-    if known is None or not known.stands:
-        return None
-    evidence = evidence_of(known)
-    leader, at_ms = int(evidence.get("leader", NOBODY)), int(asked_at(known).timestamp() * 1000)
-    return Met.of(evidence) or met(None, leader, at_ms, is_exposed=known.exposed)
+    leader = int(evidence.get("leader", NOBODY)) if known.exposed and known.stands else NOBODY
+    return frozenset({*evidence.get(SHOWED, ()), known.broker, leader}) - {NOBODY}
 
 
 def _is_exposed(status: FindingStatus, accused: int, decision: Decision, answers: Answers) -> bool:
@@ -430,6 +416,12 @@ def was_explained(finding: Finding) -> bool:
     """Whether a finding was resolved because another finding is its cause and reports the same divergence."""
     resolution = evidence_of(finding).get("resolution")
     return finding.status is FindingStatus.RESOLVED and bool(resolution == Resolution.EXPLAINED)
+
+
+def is_reported_elsewhere(finding: Finding) -> bool:
+    """Whether a finding was resolved because another finding, or an incident, reports the same divergence."""
+    is_part = evidence_of(finding).get("resolution") == Resolution.PART
+    return was_explained(finding) or (finding.status is FindingStatus.RESOLVED and is_part)
 
 
 def was_explained_in_part(finding: Finding) -> bool:

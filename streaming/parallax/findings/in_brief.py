@@ -5,14 +5,13 @@ Do consumers see it? Since when is it suspected, or was a replica frozen?
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from parallax.findings.decide import Resolution
+from parallax.findings.ended import clause
 from parallax.findings.finding import Finding, asked_at, effect_in, evidence_of, has_spread
-from parallax.findings.summary import BY_A_REPAIR
 from parallax.findings.tense import in_past
 from parallax.kinds import KINDS, OPEN_KINDS, Clears
 from parallax.model import NOBODY, FindingStatus
@@ -66,24 +65,6 @@ def suspected_in_words(at: datetime) -> str:
     return f"first suspected {at:%Y-%m-%d %H:%M:%S} UTC"
 
 
-_ENDED: Mapping[Resolution, str] = {
-    Resolution.HEALED: "the replicas agree again",
-    Resolution.UNPROVEN: "the difference is gone, and nothing proves what is left",
-    Resolution.BY_WORD: "it was repaired by a person's word",
-    Resolution.DIFFERS: "the replicas differ otherwise now",
-    Resolution.COMPACTED: "the record is gone",
-    Resolution.INCOMPARABLE: "nothing is left to compare",
-    Resolution.DELETED: "the record is gone",
-    Resolution.SUPERSEDED: "it was overwritten everywhere",
-    Resolution.EXPLAINED: "another finding reports it now",
-    Resolution.PART: "an incident reports it now",
-    Resolution.GONE: "the topic, partition or replica is gone",
-}
-
-
-_TAKEN = (Resolution.COMPACTED, Resolution.DELETED)
-
-
 def was_in_words(finding: Finding) -> str:
     """Return what a finding was, as a title in the past tense: ``Broker 2 lacked a record of orders-0, or ...``.
 
@@ -102,16 +83,14 @@ def ended_in_words(event: Finding) -> str:
     Args:
         event: the finding's last event.
     """
-    resolution, is_repaired = evidence_of(event).get("resolution"), bool(evidence_of(event).get("repaired"))
-    was_open = event.kind in OPEN_KINDS
-    if is_repaired and (resolution == Resolution.HEALED or (was_open and resolution in _TAKEN)):
-        return "it was repaired"
-    if was_open and resolution in _TAKEN:
-        # A freeze is over with its transaction, whatever is left of that.
-        return "the transaction is no longer open"
-    if is_repaired and event.broker != NOBODY and resolution in BY_A_REPAIR:
-        return "a repair replaced what was wrong"
-    return next((words for how, words in _ENDED.items() if how == resolution), "")
+    evidence = evidence_of(event)
+    return clause(
+        evidence.get("resolution"),
+        str(evidence.get("reason", "")),
+        event.kind,
+        is_directed=event.broker != NOBODY,
+        is_repaired=bool(evidence.get("repaired")),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,9 @@ from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, as_json, claim_from_json
 from parallax.findings.cleared import Shown
 from parallax.findings.decide import Decision, Resolution
+from parallax.findings.ended import incident_over
 from parallax.findings.finding import (
+    SHOWED,
     Finding,
     asked_ms,
     claim_of,
@@ -29,13 +31,11 @@ from parallax.findings.finding import (
     has_spread,
     is_exposed,
     is_unsettled,
-    met_before,
     showed_in,
 )
 from parallax.findings.internal_keys import key_as_text
 from parallax.findings.members import OPEN, Array, Group, MemberRow, Members, State, count
-from parallax.findings.met import SHOWED, Met, as_evidence, met
-from parallax.findings.summary import incident, incident_over, variant_of_many
+from parallax.findings.summary import incident, variant_of_many
 from parallax.kinds import KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingStatus, Rule, Severity, id_of
 from parallax.sides import as_document
@@ -131,10 +131,8 @@ def incident_event(
     leads = any_exposed(group.broker, proofs) if proofs else known is not None and known.exposed
     leads = leads or any(single.exposed for single in singles)
     exposed = status is FindingStatus.SPREAD or (leads and status is not FindingStatus.UNSETTLED)
-    found = (met_before(one) for one in (known, *singles))
-    earliest = min((one for one in found if one is not None), key=lambda one: one.since_ms, default=None)
-    leader, at_ms = proofs[-1].answers.leader if proofs else NOBODY, int(at.timestamp() * 1000)
-    led = met(earliest, leader, at_ms, is_exposed=exposed and status is not FindingStatus.RESOLVED)
+    is_shown = exposed and status is not FindingStatus.RESOLVED
+    leaders = {proofs[-1].answers.leader} - {NOBODY} if proofs and is_shown else set()
     evidence: dict[str, Any] = {
         "incident": {
             "count": tally.count,
@@ -149,12 +147,10 @@ def incident_event(
         },
         "proofs": [proof.as_json() for proof in proofs[:PROOFS]] or before.get("proofs", []),
         VARIANT: str(variant_of_many(group)),
-        SHOWED: sorted(_showed(group, tally, proofs, (known, *singles), led)),
-    } | as_evidence(led)
+        SHOWED: sorted(leaders | _showed(group, tally, proofs, (known, *singles))),
+    }
     if status is FindingStatus.RESOLVED:
         text, resolution = incident_over(group, _ended(tally), at)
-        if led is not None:
-            text = f"{text} {led.in_words(finding_id, group.kind, variant_of_many(group))}"
         evidence["resolution"] = resolution
     else:
         text = incident(group, tally.count, (tally.lowest, tally.highest), tally.waiting, status, is_exposed=leads)
@@ -187,13 +183,10 @@ def incident_event(
     )
 
 
-def _showed(
-    group: Group, tally: Tally, proofs: Sequence[Proof], before: Iterable[Finding | None], led: Met | None
-) -> frozenset[int]:
+def _showed(group: Group, tally: Tally, proofs: Sequence[Proof], before: Iterable[Finding | None]) -> frozenset[int]:
     """The brokers that any probe of a member so far has seen to show what the incident reports."""
     sides = [on for proof in proofs if group.broker == NOBODY for on in proof.decision.sides.values()]
-    leaders = () if led is None else led.leaders
-    now = frozenset({group.broker, *tally.beside, *leaders}) - {NOBODY}
+    now = frozenset({group.broker, *tally.beside}) - {NOBODY}
     return now.union(*map(showed_in, before), *sides)
 
 

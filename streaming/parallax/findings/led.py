@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
+from parallax.findings.ended import READ_THERE
 from parallax.findings.exposure import Reign, led_in_words, reigns
-from parallax.findings.finding import Finding
+from parallax.findings.finding import Finding, is_reported_elsewhere
+from parallax.model import FindingStatus
 from parallax.views.looked import asker, within
 
 _BEFORE = timedelta(days=1)
 """How long before a finding was suspected a wrong replica may have led unnoticed."""
 _AFTER = timedelta(hours=1)
 """For how long after the end of a finding it is read who led."""
+_AT_ONCE = 10
+"""Of how many findings that end together it is read who led."""
+_NAMED = 3
+"""How many periods of leaders the text of an end names."""
 FAILURES = (DeltaError, OSError, pa.ArrowException)
 
 
@@ -42,7 +50,7 @@ def led_around(storage: str, finding: Finding) -> list[Reign]:
     return [reign for reign in reigns(pa.table(asked.execute(query)).to_pylist()) if reign.since <= over]
 
 
-def led(storage: str, finding: Finding) -> tuple[str, ...]:
+def led(storage: str, finding: Finding, most: int | None = None) -> tuple[str, ...]:
     """Return sentences that say when a wrong replica led, and what consumers could read there.
 
     They are a part of a finding's explanation. If the progress cannot be read, one sentence says so.
@@ -50,11 +58,37 @@ def led(storage: str, finding: Finding) -> tuple[str, ...]:
     Args:
         storage: ``storage.path``.
         finding: the finding's last event.
+        most: as for `led_in_words`.
     """
     try:
-        return tuple(led_in_words(finding, led_around(storage, finding)))
+        return tuple(led_in_words(finding, led_around(storage, finding), most))
     except FAILURES:
         return ("The recorded progress cannot be read: whether a wrong replica led is not known.",)
 
 
-__all__ = ["FAILURES", "led", "led_around"]
+def with_leaders(storage: str) -> Callable[[Sequence[Finding]], list[Finding]]:
+    """Return a function that adds to the text of each finding that ends when a wrong replica led.
+
+    The sentences are those of `led`, of the last periods only. Where more than a few findings end together, the text of
+    the others stays as it is: reading the progress takes up to half a second for each.
+
+    Args:
+        storage: ``storage.path``.
+    """
+
+    def completed(events: Sequence[Finding]) -> list[Finding]:
+        ended = [one for one in events if one.status is FindingStatus.RESOLVED and not is_reported_elsewhere(one)]
+        said = {one.finding_id: _told(storage, one) for one in ended[:_AT_ONCE]}
+        return [replace(one, summary=said.get(one.finding_id, one.summary)) for one in events]
+
+    return completed
+
+
+def _told(storage: str, finding: Finding) -> str:
+    sentences = led(storage, finding, _NAMED)
+    if READ_THERE in finding.summary:
+        sentences = tuple(one for one in sentences if not one.startswith(READ_THERE))
+    return " ".join((finding.summary, *sentences))
+
+
+__all__ = ["FAILURES", "led", "led_around", "with_leaders"]

@@ -126,6 +126,7 @@ class FindingsManager:
         ``told``: called from the manager's thread with events once they are in the table, also with those of other
             processes; by default they are logged.
         repaired: returns the record of a finding's completed repair, in sentences; empty where there is none.
+        completed: returns events as they are to be appended: with what other tables say of each that has ended.
     """
 
     def __init__(
@@ -139,6 +140,7 @@ class FindingsManager:
         table: Store | None = None,
         told: Callable[[Sequence[Finding]], None] | None = None,
         repaired: Repaired = lambda _: "",
+        completed: Callable[[Sequence[Finding]], Sequence[Finding]] = lambda events: events,
     ) -> None:
         self._storage = settings.storage.path
         self._kept_hours = settings.storage.retention_hours + _LONGER_HOURS
@@ -163,7 +165,7 @@ class FindingsManager:
         self._stop = threading.Event()
         self._lock = threading.Lock()
         """Over the lifecycle and what was offered to it: other threads look in."""
-        self._repaired = repaired
+        self._repaired, self._completed = repaired, completed
         self._lifecycle = self._begun()
         self._offered: set[str] = set()
         self._unread: str | None = None
@@ -383,7 +385,7 @@ class FindingsManager:
         if self._table is None:
             return NotCommitted("the findings table is not open")
         try:
-            numbered = self._table.append(append.events, append.members)
+            numbered = self._table.append(self._completed(append.events), append.members)
         except AppendedMeanwhile:
             self._read_news()  # the decision may not hold any more: probe and decide again
             return NotCommitted(None)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from parallax.counts import counted, named
 from parallax.errors import one_line
-from parallax.findings.exposure import Came, Reign, Span, affected, came, committed_since, led_in_words, wrong_brokers
+from parallax.findings.exposure import Came, Reign, Span, affected, came, committed_since, led_in_words, wrong_reigns
 from parallax.findings.finding import Finding
 from parallax.findings.led import FAILURES, led_around
 from parallax.model import TopicPartition
@@ -109,8 +109,7 @@ def readers(client: Coordinators, storage: str, finding: Finding) -> Readers:
     except FAILURES as error:
         found = []
         unknown.append(f"The recorded progress cannot be read ({one_line(error)}): who led when is not known.")
-    wrong = wrong_brokers(finding)
-    reigns = tuple(reign for reign in found if reign.broker in wrong)
+    reigns = tuple(wrong_reigns(finding, found))
     span = affected(finding)
     offsets = _committed(client, finding.place, unknown)
     groups = tuple(_group(name, at, span, reigns) for name, at in sorted(offsets.items()))

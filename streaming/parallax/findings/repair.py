@@ -9,7 +9,7 @@ import shlex
 import unicodedata
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, timedelta
 from typing import Self
 
 from parallax.findings.cleared import Shown
@@ -71,9 +71,13 @@ def show_record(finding: Finding, shell: Shell) -> str:
 
 
 def show_seen(finding: Finding, shell: Shell) -> str:
-    """Return the ``parallax seen`` command that shows what consumers of each replica saw where the accused is wrong."""
-    at, offset = f"{finding.decided_at.astimezone(UTC):%Y-%m-%dT%H:%M:%S}", shown_offset(finding)
-    words = ("--topic", finding.topic, "--partition", finding.partition, "--offset", offset, "--at", at)
+    """Return the ``parallax seen`` command that shows what consumers of each replica saw where the accused is wrong.
+
+    At the end of a finding no difference is left. So the command asks for the time of the first suspicion then.
+    """
+    at = finding.decided_at if finding.stands else finding.first_suspected_at + timedelta(seconds=1)
+    when, offset = f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%S}", shown_offset(finding)
+    words = ("--topic", finding.topic, "--partition", finding.partition, "--offset", offset, "--at", when)
     return shell.parallax("seen", *words, by_settings=True)
 
 

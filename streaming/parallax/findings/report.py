@@ -300,6 +300,7 @@ def _seen(explained: Explanation, on_record: Facts) -> Sequence[str]:
 def sections(explained: Explanation, on_record: Facts = NO_FACTS) -> list[tuple[str, str]]:
     """Return the parts of a finding's explanation that are not empty, as (heading, text)."""
     steps = "\n".join(f"{number}. {step.text}\n{step.run}" for number, step in enumerate(explained.steps, 1))
+    led = [one for one in on_record.led if one not in explained.happened]  # the text on its end says who led
     sections = [
         ("What happened", f"{explained.happened} {explained.asked}"),
         (REPAIRS, "\n".join(on_record.repairs)),
@@ -309,7 +310,7 @@ def sections(explained: Explanation, on_record: Facts = NO_FACTS) -> list[tuple[
         (MAY_LEAD, explained.may_lead),
         (LOOK, explained.look),
         (TO_DO, steps),
-        (LED, "\n".join([*on_record.led, *_seen(explained, on_record), *on_record.readers])),
+        (LED, "\n".join([*led, *_seen(explained, on_record), *on_record.readers])),
         (ON_RECORD, "\n".join(on_record.absences)),
         ("More", explained.runbook),
     ]

@@ -9,7 +9,7 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from parallax.errors import one_line
-from parallax.findings.exposure import Reign, wrong_brokers
+from parallax.findings.exposure import Reign, wrong_reigns
 from parallax.findings.finding import Finding, is_shown_elsewhere
 from parallax.findings.grounds import in_words as brokers_in_words
 from parallax.findings.led import FAILURES, led_around
@@ -80,13 +80,12 @@ def seen_around(storage: str, finding: Finding) -> list[str]:
 
 
 def _moment(storage: str, finding: Finding) -> datetime:
-    wrong = wrong_brokers(finding)
     try:
         reigns: list[Reign] = led_around(storage, finding)
     except FAILURES:
         reigns = []
     over = [] if finding.stands else [finding.decided_at]
-    led = (min([one.until, *over]) for one in reigns if one.broker in wrong)
+    led = (min([one.until, *over]) for one in wrong_reigns(finding, reigns))
     return max(led, default=finding.decided_at).astimezone(UTC)
 
 

@@ -41,8 +41,8 @@ class Step:
 def steps(known: Grounds) -> tuple[Step, ...]:
     """Return the steps that a person should take about a finding that is not over, in order.
 
-    They name the plan of its repair (`_plan`). They do not if all replicas show the same, because no copy helps. They
-    do not either if another finding has to be settled before anything is copied.
+    They name the plan of its repair (`_planned`). They do not if all replicas show the same, because no copy helps.
+    They do not either if another finding has to be settled before anything is copied.
     """
     finding = known.finding
     if has_spread(finding):
@@ -92,9 +92,9 @@ def _by_word(known: Grounds) -> Step:
     after = "" if known.finding.broker != NOBODY else f" {_AFTER_IT[known.finding.is_incident]}"
     text = (
         f"Once you know which replica is right, {Act.COPY.line(wrong='those that are wrong')}, taken from it: give its "
-        f"broker to the plan in place of BROKER. A wrong choice deletes what was right. {_RUN_IT}{after}"
+        f"broker to the plan in place of BROKER. A wrong choice deletes what was right.{after}"
     )
-    return Step(text, _plan(known, "--right", "BROKER"), Act.COPY)
+    return _planned(known, text, Act.COPY, "--right", "BROKER")
 
 
 _AFTER_IT = (
@@ -112,12 +112,12 @@ def _by_plan(known: Grounds, right: int | None = None) -> Step:
         right: the broker that a person has to find right, because no evidence proves it.
     """
     line = Act.COPY.begin(wrong=f"broker {known.finding.broker}")
-    text = f"{line} by a plan, which checks each step before it makes it. {_RUN_IT}"
-    return Step(text, _plan_of_a_copy(known, right), Act.COPY)
+    text = f"{line} by a plan, which checks each step before it makes it."
+    return _planned(known, text, Act.COPY, *_by_whose_word(right))
 
 
-def _plan_of_a_copy(known: Grounds, right: int | None) -> str:
-    return _plan(known) if right is None else _plan(known, "--right", str(right))
+def _by_whose_word(right: int | None) -> tuple[str, ...]:
+    return () if right is None else ("--right", str(right))
 
 
 def _acknowledge(known: Grounds, text: str) -> Step:
@@ -141,8 +141,8 @@ def _rebuild(known: Grounds) -> tuple[Step, ...]:
         index += " Another broker leads while it is stopped: what consumers read of that is not proven."
         return (Step(index, run, Act.REBUILD_INDEX), _by_word(known))
     line = Act.COPY.line(wrong="it")
-    by_plan = f"Only where its index is right again and the finding stays open, {line} by a plan. {_RUN_IT}"
-    copied = (Step(by_plan, _plan(known), Act.COPY),) if known.sources else ()
+    by_plan = f"Only where its index is right again and the finding stays open, {line} by a plan."
+    copied = (_planned(known, by_plan, Act.COPY),) if known.sources else ()
     steps = (_who_leads(known), Step(index, run, Act.REBUILD_INDEX), *copied)
     return (*steps, *_reorder(known, known.repair)) if known.repair is not None and _has_to_lead(known) else steps
 
@@ -175,7 +175,7 @@ _LOWER = (
 def _where_all_share_it(known: Grounds) -> tuple[Step, ...]:
     if known.finding.kind in OPEN_KINDS:
         return (
-            Step(_END_IT, _plan(known), Act.END_MARKER),
+            _planned(known, _END_IT, Act.END_MARKER),
             _acknowledge(known, "Where it cannot be ended, acknowledge the finding."),
         )
     acknowledge = _acknowledge(known, _NOT_WRITTEN)
@@ -188,11 +188,13 @@ def _where_all_share_it(known: Grounds) -> tuple[Step, ...]:
     )
 
 
-def _plan(known: Grounds, *options: str) -> str:
+def _planned(known: Grounds, text: str, act: Act, *options: str) -> Step:
+    """Return a step that ``parallax repair`` plans and runs, with what it says of running; options are the plan's."""
     finding, shell = known.finding, known.shell
     file = f"{finding.topic}-{finding.partition}.plan"
     plan = shell.parallax("repair", "plan", finding.finding_id, *options, "-o", file, by_settings=True)
-    return f"{plan}\n{shell.parallax('repair', 'run', file, by_settings=True)}"
+    run = shell.parallax("repair", "run", file, by_settings=True)
+    return Step(f"{text} {_RUN_IT}", f"{plan}\n{run}", act)
 
 
 _RUN_IT = "parallax repair run asks before it changes anything. It runs only with repair.mode: on; the default is off."
@@ -204,14 +206,14 @@ def _in_place(known: Grounds) -> Step:
     if known_as is None:
         text = (
             f"Once you know whether the transaction was committed or aborted, {Act.END_MARKER.line()}, which copies "
-            f"nothing: the plan names the options that say so, and how to run it. {_RUN_IT}"
+            f"nothing: the plan names the options that say so, and how to run it."
         )
     else:
         text = (
             f"The transaction is proven to have ended by {known_as.upper()}: {Act.END_MARKER.line()}, which copies "
-            f"nothing. The plan says whether that is safe now: read it first. {_RUN_IT}"
+            f"nothing. The plan says whether that is safe now: read it first."
         )
-    return Step(text, _plan(known), Act.END_MARKER)
+    return _planned(known, text, Act.END_MARKER)
 
 
 def _has_to_lead(known: Grounds) -> bool:
@@ -313,7 +315,7 @@ def _copy_again(known: Grounds, repair: Repair, sources: Collection[int]) -> tup
         ),
     )
     if repair.leaves_one:
-        copied = (Step(_STAND_IN, _plan_of_a_copy(known, said), Act.STAND_IN),)
+        copied = (_planned(known, _STAND_IN, Act.STAND_IN, *_by_whose_word(said)),)
     deleted = _delete_again(known)
     if deleted:
         copied = tuple(_only(step, "Only where no deletion could be written") for step in copied)

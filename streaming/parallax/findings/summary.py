@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 from parallax.counts import agreed, counted
 from parallax.findings.answers import Answers, holds_tombstone
 from parallax.findings.claim import Claim
-from parallax.findings.decide import Decision, Resolution
+from parallax.findings.decide import Decision
 from parallax.findings.internal_keys import key_in_words
 from parallax.findings.members import Group
-from parallax.findings.tense import in_past
 from parallax.kinds import (
     KINDS,
     NO_DIRECTION,
-    OPEN_KINDS,
     OUTCOME_KINDS,
     Family,
     Variant,
@@ -273,143 +271,9 @@ def counted_in_words(group: Group, number: int | None = None) -> str:
     return f"{what}s" if number is None else counted(number, what)
 
 
-def incident_over(group: Group, ended: Mapping[str, int], at: datetime) -> tuple[str, str]:
-    """Return a sentence that says how an incident ended, and its resolution.
-
-    The resolution is healed only if all members have healed.
-
-    Args:
-        group: the kind, the partition and the accused of the incident.
-        ended: by resolution, how many members ended with it.
-        at: when the replicas were asked about the last of them.
-    """
-    not_healed = [name for name in ended if name != Resolution.HEALED]
-    resolution = not_healed[0] if not_healed else str(Resolution.HEALED)
-    each = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in sorted(ended.items()))
-    partition, what = group.place.name, counted_in_words(group)
-    was = f"The replicas of {partition} differed in many {what}."
-    if group.broker != NOBODY:
-        was = f"Broker {group.broker} showed many {what} of {partition} wrongly."
-    how = "Not healed" if not_healed else "Healed"
-    none = f"none of the {what} of {partition} was shown wrongly any more ({each or 'healed'}), {asked_in_words(at)}"
-    return f"{was} {how}: {none}.", resolution
-
-
-_SEEN = "consumers that read it there {could}. Whether any did, and since when, is not known here."
-_HELD_BACK = "consumers in read_committed got nothing beyond it there. They were shown nothing wrong."
-"""What consumers could see is replaced by, for a transaction that was open: a freeze shows nobody anything."""
-_RESOLVED = {
-    Resolution.HEALED: "Healed: {reason}.",
-    Resolution.UNPROVEN: "Not healed: {reason}. No end marker was seen there that proved that outcome: what was shown "
-    "then may have been wrong.",
-    Resolution.BY_WORD: "Repaired by a person's word: {reason}. {repaired} Nobody proved which was right.",
-    Resolution.DIFFERS: "Not healed: {reason}. The replicas still differed in that key, and what broker {broker} "
-    "showed was another divergence.",
-    Resolution.COMPACTED: "Not healed: {reason}. The cleaner has taken what had shown the difference: {seen}",
-    Resolution.INCOMPARABLE: "Not healed: {reason}. Nothing was left that showed whether what broker {broker} showed "
-    "was right.",
-    Resolution.DELETED: "Not healed: {reason}. What had shown the difference was deleted with the start of the log: "
-    "{seen}",
-    Resolution.SUPERSEDED: "Not healed: {reason}. All replicas had come to show what broker {broker} showed: {seen}",
-    Resolution.EXPLAINED: "Not healed: {reason}. That finding says who is wrong.",
-    Resolution.PART: "Not healed: {reason}.",
-    Resolution.GONE: "Not healed: {reason}.",
-}
-
-
-_RESOLVED_WITHOUT_DIRECTION = (
-    "Not healed: {reason}. What had shown the difference was gone; which side was wrong was never proven, and "
-    "what was left may have been wrong."
-)
-_SUPERSEDED = "Not healed: {reason}. Which side was right was never proven; what was shown then had been written since."
-_TRACELESS = (
-    Resolution.COMPACTED,
-    Resolution.DIFFERS,
-    Resolution.INCOMPARABLE,
-    Resolution.DELETED,
-    Resolution.SUPERSEDED,
-)
-
-
-_NO_TRACE = (Resolution.COMPACTED, Resolution.DELETED)
-_OPEN_NO_MORE = (
-    "Over for consumers: {reason}. While broker {broker} held the transaction open, {seen} Its record was gone from "
-    "broker {broker}."
-)
-"""A freeze ends with its transaction, whatever is left of that."""
-_REPAIRED = "Repaired: {repaired} While broker {broker} held the transaction open, {seen}"
-_REPLACED = "Repaired: {repaired} What broker {broker} had shown was gone from its log: {seen}"
-BY_A_REPAIR = (Resolution.UNPROVEN, Resolution.COMPACTED, Resolution.INCOMPARABLE, Resolution.DELETED)
-"""Ends that do not show by themselves that the replica is right. A repair on record says why nothing is left."""
-
-
-def resolved(
-    claim: Claim,
-    decision: Decision,
-    answers: Answers,
-    repaired: str = "",
-    variant: str = Variant.PLAIN,
-    met: str = "",
-) -> str:
-    """Say what a finding was, how and when it ended, and whether the replica is right again.
-
-    Args:
-        claim: what the finding claimed.
-        decision: the decision that ended it.
-        answers: the answers that the decision is based on.
-        repaired: the record of a completed repair of the finding, in sentences.
-        variant: what the finding was about (`variant_of`).
-        met: sentences on when consumers of the leader met it. They are left out if another finding explains it, because
-            that one says who is wrong.
-    """
-    said = f"{_was(claim, variant)} {_how(claim, decision, answers, repaired, effect_of(claim.kind, variant).could)}"
-    return f"{said} {met}" if met and decision.resolution is not Resolution.EXPLAINED else said
-
-
-def dismissed(decision: Decision, answers: Answers) -> str:
-    """Say in a sentence why and when a suspect was dismissed.
-
-    If it is a duplicate, the sentence names the finding that reports the same.
-    """
-    reason = _past(decision, answers)
-    return f"{reason[:1].upper()}{reason[1:]}."
-
-
 def asked_in_words(at: datetime) -> str:
     """Return when the replicas were asked, in a few words: ``asked 2026-01-02 12:03:05Z``."""
     return f"asked {utc_text(at)}"
-
-
-def _past(decision: Decision, answers: Answers) -> str:
-    """Return the reason of something that is over, with the time of the probe."""
-    reason = in_past(decision.reason)
-    if not answers.asked_at_ms:
-        return reason
-    return f"{reason}, {asked_in_words(datetime.fromtimestamp(answers.asked_at_ms / 1000, UTC))}"
-
-
-def _was(claim: Claim, variant: str) -> str:
-    has_direction = claim.broker != NOBODY or "{broker}" not in KINDS[claim.kind].was
-    was = effect_of(claim.kind, variant).was if has_direction else KINDS[FindingKind.VISIBILITY_MISMATCH].was
-    partition = f"{claim.topic}-{claim.partition}"
-    return was.format(broker=claim.broker, partition=partition, offset=claim.first_offset)
-
-
-def _how(claim: Claim, decision: Decision, answers: Answers, repaired: str, could: str) -> str:
-    text = _RESOLVED[decision.resolution]
-    was_open = claim.kind in OPEN_KINDS
-    if was_open and decision.resolution in _NO_TRACE:
-        text = _REPAIRED if repaired else _OPEN_NO_MORE
-    elif decision.resolution is Resolution.SUPERSEDED and not claim.spread:
-        text = _SUPERSEDED
-    elif claim.broker == NOBODY and decision.resolution in _TRACELESS:
-        text = _RESOLVED_WITHOUT_DIRECTION
-    elif repaired and decision.resolution is Resolution.HEALED:
-        text = "Repaired: {repaired}"
-    elif repaired and claim.broker != NOBODY and decision.resolution in BY_A_REPAIR:
-        text = _REPLACED
-    seen = _HELD_BACK if was_open else _SEEN.format(could=could)
-    return text.format(reason=_past(decision, answers), broker=claim.broker, seen=seen, repaired=repaired)
 
 
 _AS_READ = "according to what was read earlier"

@@ -18,10 +18,7 @@ OVER = "No watched replica of it is absent or waits for an audit. Findings have 
 
 
 class Ending(StrEnum):
-    """How an outage ended, e.g. with all replicas back in time.
-
-    It also says how a broker that did not answer came to answer again.
-    """
+    """How an outage ended, e.g. with all replicas back in time."""
 
     IN_TIME = "in_time"
     """Every replica was back in time, as far as that is known."""
@@ -33,23 +30,14 @@ class Ending(StrEnum):
     """Nobody knows whether the broker was back in time, e.g. because the job was restarted meanwhile."""
 
 
-REACHABLE = {
-    Ending.IN_TIME: "Broker {broker_id} answers again, and what can be read of it is compared.",
-    Ending.LATE: "Broker {broker_id} answers again. It has copied records late, and only an audit can say whether it "
-    "missed any; a finding says so if it did.",
-    Ending.GONE: "Broker {broker_id} holds no replica any more that is watched: its replicas were taken off, "
-    "or their topics were deleted.",
-    Ending.UNKNOWN: "Broker {broker_id} answers again, or holds no replica any more that is watched. "
-    "Whether it was back in time the page says.",
-}
-"""By how an outage ended, a sentence on what it means that its broker can be reached again.
+ANSWERS = "Broker {broker_id} answers again, and what can be read of it is compared."
+"""What ended it that a broker did not answer; a format, like the two below.
 
-Each text is a format with ``broker_id``.
+Whether it was back in time is another matter, which the alert on its outage speaks of.
 """
-
-
 SERVES_IN_PART = "Broker {broker_id} answers again, but not for all of its replicas: these are not compared."
-"""Like `REACHABLE`, for a broker that does not answer for all of its replicas."""
+NOT_HELD = "Broker {broker_id} holds no replica any more that is watched."
+"""Its replicas were taken off, or their topics were deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,4 +192,4 @@ def of_it(places: Collection[TopicPartition], it: str = "it") -> str:
     return f"{counted(len(places), 'replica')} of {it} ({named(place.topic for place in places)})"
 
 
-__all__ = ["OVER", "REACHABLE", "SERVES_IN_PART", "Ending", "Outage", "of_it"]
+__all__ = ["ANSWERS", "NOT_HELD", "OVER", "SERVES_IN_PART", "Ending", "Outage", "of_it"]

@@ -249,11 +249,11 @@ def test_an_outage_is_not_over_while_the_broker_is_away_again() -> None:
         (broker(1.0), "Broker 2 answers again, and what can be read of it is compared."),
         (
             {**broker(1.0), "replica_late_timestamp_seconds": {LATE_COPY: 1.0}},
-            "Broker 2 answers again. It has copied records late, and only an audit can say",
+            "Broker 2 answers again, and what can be read of it is compared.",
         ),
         (
             {"broker_reachable": {(("broker_id", "1"),): 1.0}},
-            "Broker 2 holds no replica any more that is watched: its replicas were taken off, or their topics",
+            "Broker 2 holds no replica any more that is watched.",
         ),
     ],
 )
@@ -263,7 +263,7 @@ def test_a_broker_that_holds_nothing_any_more_is_not_said_to_answer_again(after:
     assert looking.about == [{"outcome": ""}], "nothing is said of the end while it does not answer"
     looking.after(OVER_S - 10, after)
     (about,) = looking.about
-    assert about["outcome"].startswith(said)
+    assert about["outcome"] == said
 
 
 @pytest.mark.parametrize("after", [{}, {"broker_reachable": {}}])

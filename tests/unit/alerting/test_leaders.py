@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -9,9 +10,10 @@ import pytest
 from parallax.alerting.leaders import may_lead, unsafe_elections
 from parallax.alerting.state import MonitorState
 from parallax.alerting.status import Watch
+from parallax.findings.finding import evidence_of
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.absences import Absences
-from parallax.model import TopicPartition, UnknownReason
+from parallax.model import FindingStatus, TopicPartition, UnknownReason
 from parallax.repair.leading import ALONE
 from parallax.views.pause import Pause
 from tests.builders.absences import absence, late
@@ -100,6 +102,22 @@ def test_an_election_that_would_make_a_wrong_replica_the_leader_is_told_of(healt
     ):
         led(healthy, leader, *replicas, isr=isr)
         assert unsafe_elections(healthy.state.snapshot()) == expected, (leader, replicas, isr)
+    wrong = shown_again()
+    alike = evidence_of(wrong) | {"sides": {"no value": [2], "value at offset 17": [1, 3]}}
+    lacks = evidence_of(wrong) | {"leader": 1}
+    for one, leader, expected in (
+        (replace(wrong, evidence=json.dumps(alike)), 1, []),
+        (replace(wrong, evidence=json.dumps(alike)), 2, [("orders", 0, 3)]),
+        (replace(wrong, evidence=json.dumps(lacks), exposed=True), 1, []),  # as of a truncated log
+        (replace(wrong, evidence=json.dumps(lacks), exposed=True), 2, [("orders", 0, 3)]),
+        (replace(wrong, status=FindingStatus.SPREAD), 1, []),
+    ):
+        healthy.state.update_findings(FindingsStatus(open=(one,)))
+        led(healthy, leader, 3, 1, 2)
+        assert unsafe_elections(healthy.state.snapshot()) == expected, (
+            "nothing is gained where the leader is wrong alike"
+        )
+    found(healthy)
     led(healthy, 1, 3, 1, 2)
     assert samples(healthy.state)["preferred_leader_unsafe", ("orders", "0", "3")] == 1.0
     healthy.state.update_findings(FindingsStatus())

@@ -7,11 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from parallax.alerting.listing import FindingState, headline, over_in_words
+from parallax.alerting.listing import FindingState, headline, over_in_words, what_came_of_it
 from parallax.findings.decide import Resolution
+from parallax.findings.exposure import NOBODY_LED
 from parallax.findings.in_brief import Seen, seen, was_in_words
 from parallax.kinds import Variant
 from parallax.model import NOBODY, FindingKind, FindingStatus
+from parallax.shell import Shell
 from tests.builders.findings import evidence, finding
 
 
@@ -81,8 +83,10 @@ def test_that_replicas_differ_is_in_the_past_once_none_is_known_to_differ() -> N
 
 @pytest.mark.parametrize("how", [how for how in Resolution if how not in (Resolution.AGREED, Resolution.SPREAD)])
 def test_what_is_resolved_says_in_its_first_line_how_it_ended(how: Resolution) -> None:
-    ended = finding(status=FindingStatus.RESOLVED, evidence=evidence({}, resolution=str(how)))
+    of_it = evidence({}, resolution=str(how), reason="broker 2 holds no replica of orders-0 any more")
+    ended = finding(status=FindingStatus.RESOLVED, evidence=of_it)
     said = over_in_words(was_in_words(ended), ended)
+    assert said.endswith("; broker 2 holds no replica of orders-0 any more") == (how is Resolution.GONE)
     assert said.startswith("Broker 2 still showed a deleted record of orders-0; ")
     assert ("agree again" in said) == (how is Resolution.HEALED)
     assert "that is over" not in said
@@ -99,6 +103,19 @@ def test_what_is_over_has_the_words_of_its_headline_in_the_past(kind: FindingKin
     assert not re.search(r"\b(shows?|lacks?|hides?|holds?|takes?|says?|is|has)\b", was), was
     nobody = was_in_words(replace(one, broker=NOBODY))
     assert nobody == f"Replicas of orders-0 differed ({kind})"
+
+
+def test_the_end_of_what_may_have_been_read_names_the_command_that_shows_by_whom() -> None:
+    read = finding("f0f0f0f0f0", summary="Over. Consumers that read it there could read what was deleted.")
+    shell = Shell(config="/etc/p.yaml")
+    assert what_came_of_it(read, shell) == (
+        f"{read.summary} Which groups may have read it: parallax findings readers f0f0f0f0 -c /etc/p.yaml"
+    )
+    nobody = replace(read, summary=f"{read.summary} Since 2026, {NOBODY_LED}.")
+    frozen = replace(read, kind=FindingKind.READ_COMMITTED_FROZEN)
+    gone = replace(read, status=FindingStatus.RESOLVED, evidence='{"resolution": "object_gone"}')
+    for one in (nobody, frozen, gone):
+        assert what_came_of_it(one, shell) == one.summary
 
 
 @pytest.mark.parametrize("how", [Resolution.PART, Resolution.EXPLAINED])

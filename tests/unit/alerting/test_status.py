@@ -592,7 +592,7 @@ def test_findings_that_somebody_knows_of_are_counted_beside_those_that_nobody_do
     known = shown_again("a1" * 16, status=FindingStatus.ACKNOWLEDGED)
     healthy.state.update_findings(FindingsStatus(open=(shown_again(exposed=True),), acknowledged=(known,)))
     said = healthy.says()
-    assert (said.text, said.notes) == ("1 open finding, 1 seen by consumers, 1 acknowledged", ())
+    assert (said.text, said.notes) == ("2 open findings, 1 seen by consumers, 1 of them acknowledged", ())
 
 
 def test_findings_are_told_while_the_job_starts(monitor: Monitor) -> None:

@@ -502,12 +502,23 @@ def test_of_two_replicas_no_assignment_is_printed_that_leaves_one_alone() -> Non
 
 @pytest.mark.parametrize("kind", [kind for kind, row in KINDS.items() if row.case.has(Act.COPY)])
 @pytest.mark.parametrize("sides", [{}, PROVEN, {"value at offset 3": [1, 3], "value at offset 0": [2]}])
-@pytest.mark.parametrize("more", [{}, {"broker": NOBODY}, {"replicas": (1, 2)}, {"leader": 2, "exposed": True}])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"broker": NOBODY},
+        {"replicas": (1, 2)},
+        {"leader": 2, "exposed": True},
+        {"kind": FindingKind.READ_COMMITTED_FROZEN, "status": FindingStatus.SPREAD},
+    ],
+)
 def test_each_finding_that_a_copy_or_an_end_marker_mends_names_its_plan(
     kind: FindingKind, sides: Mapping[str, list[int]], more: Mapping[str, Any]
 ) -> None:
-    one = explained(sides, kind=kind, **more)
-    assert any(f"parallax repair plan {one.finding_id} " in step.run for step in explain(one).steps)
+    one = explained(sides, **{"kind": kind} | more)
+    planned = [step for step in explain(one).steps if f"parallax repair plan {one.finding_id} " in step.run]
+    assert planned
+    assert all("It runs only with repair.mode: on; the default is off." in step.text for step in planned)
 
 
 def test_where_nobody_is_proven_right_the_plan_may_be_told_who_is() -> None:

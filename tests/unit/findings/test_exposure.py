@@ -120,6 +120,13 @@ def test_when_a_wrong_replica_led_is_said_with_what_consumers_read_there() -> No
     )
 
 
+def test_what_is_over_is_in_the_past_where_nobody_was_proven_wrong_too() -> None:
+    found = reigns([row(1, 4, 0, 9)])
+    over = finding("f1", broker=NOBODY, status=FindingStatus.RESOLVED, evidence=evidence())
+    assert led_in_words(over, found)[0].startswith("Broker 1, which may have been wrong, led already")
+    assert "could read" in led_in_words(over, found)[-1]
+
+
 def both_show(*_: Any) -> Answers:
     return answers(*(replica(b, END, key=newest(3) if b > 1 else NOTHING) for b in (1, 2, 3)), leader=3)
 
@@ -145,6 +152,8 @@ def test_a_leader_that_shares_what_an_incident_reports_is_named_and_must_not_lea
     (incident,) = (one for one in flood(range(40), both_show).open if one.is_incident)
     assert (incident.broker, incident.exposed, wrong_brokers(incident)) == (2, True, {2, 3})
     assert led_in_words(incident, reign_of(3))[0].startswith("Broker 3, which shows it, led")
+    over = replace(incident, status=FindingStatus.RESOLVED)
+    assert led_in_words(over, reign_of(3))[-1].startswith("Consumers that read it there could read what was deleted")
     assert {broker: str(one.may) for broker, one in may_lead((1, 2, 3), [incident]).items()} == {
         1: "unknown",
         2: "unsafe",

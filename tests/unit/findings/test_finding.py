@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
-from parallax.findings.acknowledge import acknowledged
 from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Recorded
 from parallax.findings.decide import Decision, Resolution, Verdict
-from parallax.findings.finding import Finding, beside, claim_of, is_exposed, made
-from parallax.findings.met import Met
-from parallax.kinds import Variant
+from parallax.findings.finding import beside, claim_of, is_exposed, made, showed_in
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus
-from parallax.sides import Shows, Side, parsed
+from parallax.sides import Shows, Side
 from tests.builders.answers import record, shows, silent
 from tests.builders.claims import of_key, of_offset
 
@@ -129,44 +125,20 @@ def test_consumers_of_a_frozen_leader_see_a_deleted_value_that_it_shows_as_well(
     assert is_exposed(2, decision, Answers(replicas, leader=1)) is exposed
 
 
-def event(status: FindingStatus, known: Finding | None, leader: int, second: int) -> Finding:
-    """An event of a value that broker 2 shows, decided from what was asked at a second of a minute."""
-    c = of_key(FindingKind.RECORD_MISSING, offset=1)
-    is_over = status is FindingStatus.RESOLVED
-    decision = Decision(
-        Verdict.DISMISSED if is_over else Verdict.CONFIRMED,
-        c.kind,
-        "r",
-        accused=NOBODY if is_over else 2,
-        sides={} if is_over else parsed(SIDES),
-        resolution=Resolution.HEALED,
-    )
-    given = Answers({}, leader=leader, asked_at_ms=1_700_000_000_000 + second * 1000)
-    repaired = "Repair aaaa copied broker 2 again." if is_over else ""
-    return made("f" * 32, status, c, decision, given, known, datetime.now(UTC), repaired=repaired)
-
-
-def test_the_end_of_what_consumers_of_the_leader_met_says_who_led_when_and_where_more_is_said() -> None:
-    found = event(FindingStatus.CONFIRMED, None, 2, 0)
-    safe = event(FindingStatus.CONFIRMED, acknowledged(found, "known", "me", datetime.now(UTC)), 1, 20)
-    assert event(FindingStatus.RESOLVED, safe, 1, 50).summary.endswith(
-        "Repaired: Repair aaaa copied broker 2 again. Broker 2 led meanwhile, first seen 2023-11-14 22:13:20 UTC and "
-        "no longer so 2023-11-14 22:13:40 UTC: consumers of the leader could miss what was written. "
-        "Groups that it may concern: `parallax findings readers ffffffff`."
-    )
-    again = event(FindingStatus.CONFIRMED, safe, 3, 30)
-    assert "Brokers 2 and 3 led meanwhile" in event(FindingStatus.RESOLVED, again, 1, 50).summary
-    by_word = replace(found, evidence=json.dumps({"leader": 2, "asked_at_ms": 1_700_000_000_000}))
-    assert "Broker 2 led meanwhile" in event(FindingStatus.RESOLVED, by_word, 1, 50).summary, "of an earlier version"
-
-
-def test_the_end_of_what_no_leader_was_seen_to_show_says_nothing_of_consumers() -> None:
-    found = event(FindingStatus.CONFIRMED, None, 1, 0)
-    over = event(FindingStatus.RESOLVED, found, 2, 50)
-    assert over.summary.endswith("Repaired: Repair aaaa copied broker 2 again.")
-    led = event(FindingStatus.RESOLVED, event(FindingStatus.CONFIRMED, None, 2, 0), 1, 50)
-    later = event(FindingStatus.CONFIRMED, led, 1, 55)
-    assert "led meanwhile" not in event(FindingStatus.RESOLVED, later, 1, 59).summary, "it was said of the first time"
+def test_a_leader_on_no_side_that_was_seen_to_show_it_is_remembered_until_it_is_over() -> None:
+    claim = of_offset(FindingKind.LOG_TRUNCATED, offset=20, recorded=Recorded(epochs={2: "4"}))
+    decision = Decision(Verdict.CONFIRMED, claim.kind, "r", accused=2, lost_epoch=4)
+    replicas = {b: ReplicaAnswer(b, epoch_ends={4: 20}, log_end_offset=100) for b in (1, 2)}
+    over = Decision(Verdict.DISMISSED, claim.kind, "r", resolution=Resolution.HEALED)
+    known, found = None, []
+    for status, said, leader in (
+        (FindingStatus.CONFIRMED, decision, 3),
+        (FindingStatus.CONFIRMED, decision, 1),
+        (FindingStatus.RESOLVED, over, 3),
+    ):
+        known = made("f", status, claim, said, Answers(replicas, leader=leader), known, datetime.now(UTC))
+        found.append(sorted(showed_in(known)))
+    assert found == [[2], [1, 2], [1, 2]]
 
 
 @pytest.mark.parametrize(
@@ -204,8 +176,3 @@ def test_the_record_that_a_finding_is_about_stays_the_same_when_it_is_over() -> 
         assert [unsettled.record_offset, resolved.record_offset] == [0, 0]
     again = made("f", FindingStatus.CONFIRMED, c, sure, replace(newer, leader=1), resolved, at)
     assert again.record_offset == 9
-
-
-def test_what_consumers_of_the_leader_of_an_incident_could_see_is_said_of_many() -> None:
-    said = Met((2,), 0, 1).in_words("f" * 32, FindingKind.ABORTED_RECORD_COMMITTED, Variant.MANY_OUTCOMES)
-    assert "consumers of the leader in read_committed could read records or deletions that were rolled back" in said

@@ -36,7 +36,7 @@ def test_without_direction_consumers_may_see_it_unless_every_replica_shows_it(
     [
         (FindingKind.READ_COMMITTED_FROZEN, "the transaction is no longer open"),
         (FindingKind.MARKER_MISSING, "the transaction is no longer open"),
-        (FindingKind.COMMITTED_RECORD_ABORTED, "the record is gone"),
+        (FindingKind.COMMITTED_RECORD_ABORTED, "what had shown it is gone"),
     ],
 )
 def test_a_freeze_that_is_over_is_not_called_a_record_that_is_gone(kind: FindingKind, words: str) -> None:
@@ -51,12 +51,12 @@ def test_a_freeze_that_is_over_is_not_called_a_record_that_is_gone(kind: Finding
         (FindingKind.RECORD_MISSING, "outcome_not_proven", "a repair replaced what was wrong"),
         (FindingKind.RECORD_MISSING, "healed", "it was repaired"),
         (FindingKind.READ_COMMITTED_FROZEN, "evidence_compacted", "it was repaired"),
-        (FindingKind.RECORD_MISSING, "object_gone", "the topic, partition or replica is gone"),
+        (FindingKind.RECORD_MISSING, "object_gone", "the topic orders does not exist any more"),
     ],
 )
 def test_what_a_repair_has_ended_is_said_to_be_repaired(kind: FindingKind, how: str, words: str) -> None:
-    evidence = json.dumps({"resolution": how, "repaired": True})
-    over = finding("a", kind=kind, status=FindingStatus.RESOLVED, evidence=evidence)
+    said = {"resolution": how, "repaired": True, "reason": "the topic orders does not exist any more"}
+    over = finding("a", kind=kind, status=FindingStatus.RESOLVED, evidence=json.dumps(said))
     assert ended_in_words(over) == words
 
 

@@ -172,7 +172,7 @@ class TestThousands:
         (event,) = life.table
         assert (event.status, event.is_incident) == (FindingStatus.RESOLVED, True)
         assert (
-            "none of the transactions of orders-0 was shown wrongly any more (1,000 evidence compacted)"
+            "none of the transactions of orders-0 was shown wrongly any more (1,000: what had shown it is gone)"
             in event.summary
         )
         assert life.machine.status().pending == {}

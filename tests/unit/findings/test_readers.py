@@ -10,8 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import write_deltalake
 
+from parallax.findings.led import with_leaders
 from parallax.findings.readers import document, in_words, readers
-from parallax.model import FindingStatus, MissingRight, TopicPartition
+from parallax.model import FindingKind, FindingStatus, MissingRight, TopicPartition
 from parallax.replica.errors import ReplicaError, Unauthorized, Unreachable
 from parallax.source.schema import PROGRESS
 from parallax.views.tables import PROGRESS as TABLE
@@ -20,6 +21,7 @@ from tests.builders.findings import finding
 
 ONE = finding("f1" * 16)
 AT = ONE.first_suspected_at
+PARTS = ("explained", "part_of_incident")
 
 
 @dataclass
@@ -97,6 +99,41 @@ def test_a_wrong_leader_that_is_repaired_and_leads_no_more_is_not_said_to_lead_s
     found = readers(Cluster({1: {}}), str(tmp_path), over)
     assert [reign.ended_by for reign in found.reigns] == [AT + timedelta(minutes=20)], "what it led later was right"
     assert ", and stopped between 2026-01-02 02:33:55Z and 2026-01-02 03:24:05Z (leader epoch 0)" in found.led[0]
+
+
+def test_the_text_on_an_end_has_each_reign_as_readers_has_it_and_never_two_in_one(tmp_path: Path) -> None:
+    led(tmp_path, (2, -40, 90), (1, -30, 100), (2, -20, 110), (1, -5, 120), (2, 5, 130))
+    text = "Broker 2 showed it. Healed: it was copied again."
+    over = replace(ONE, status=FindingStatus.RESOLVED, decided_at=AT + timedelta(minutes=6), summary=text)
+    (said,) = with_leaders(str(tmp_path))([over])
+    sentences = readers(Cluster({1: {}}), str(tmp_path), over).led
+    assert said.summary == " ".join((text, *sentences))
+    assert len([one for one in sentences if one.startswith("Broker 2, which showed it")]) == 3
+    assert "led still at 2026-01-02 03:09:05Z (leader epoch 4)" in said.summary, "it leads on: that is no end"
+    assert sentences[-1] == "Consumers that read it there could read what was deleted, at offset 17."
+
+
+def test_the_text_on_an_end_repeats_nothing_and_counts_the_reigns_that_it_does_not_name(tmp_path: Path) -> None:
+    led(tmp_path, *((2 - turn % 2, turn - 40, 100) for turn in range(10)))
+    text = "Not healed. Consumers that read it there could read what was deleted."
+    over = replace(ONE, status=FindingStatus.RESOLVED, decided_at=AT, summary=text)
+    (said,) = with_leaders(str(tmp_path))([over])
+    assert said.summary.startswith(f"{text} Before, such replicas led 2 times more. Broker 2, which showed it, began")
+    assert (said.summary.count("onsumers that"), said.summary.count("Broker 2, which")) == (1, 3)
+
+
+def test_what_is_not_over_or_reported_elsewhere_says_nothing_of_leaders(tmp_path: Path) -> None:
+    led(tmp_path, (2, -40, 90))
+    elsewhere = [replace(ONE, status=FindingStatus.RESOLVED, evidence=f'{{"resolution": "{how}"}}') for how in PARTS]
+    assert with_leaders(str(tmp_path))([ONE, *elsewhere]) == [ONE, *elsewhere]
+
+
+def test_a_log_that_was_truncated_later_had_what_it_lost_while_it_led(tmp_path: Path) -> None:
+    led(tmp_path, (2, -40, 90), (3, -30, 100), (2, -20, 110))
+    kind, of_it = FindingKind.LOG_TRUNCATED, '{"recorded": {"epochs": {"2": "%s"}}}'
+    cut = [replace(ONE, kind=kind, evidence=of_it % epoch) for epoch in (0, 1, "")]
+    found = [readers(Cluster({1: {}}), str(tmp_path), one).reigns for one in cut]
+    assert [[reign.epochs for reign in one] for one in found] == [[(2, 2)], [(2, 2)], [(0, 0), (2, 2)]]
 
 
 def test_what_could_not_be_asked_is_said_and_never_taken_for_nobody(tmp_path: Path) -> None:

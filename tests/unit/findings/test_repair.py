@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 from collections.abc import Collection
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +202,16 @@ def test_of_a_record_that_no_replica_holds_it_shows_the_one_that_is_met_in_its_p
     assert (one.broker, one.record_offset) == (2, 10)
     for command in (show_record(one, SHELL), show_seen(one, SHELL)):
         assert f"--offset {named} " in command
+
+
+def test_what_was_seen_is_asked_for_the_moment_of_the_difference_and_not_of_its_end() -> None:
+    hour = timedelta(hours=1)
+    one = replace(EVENT, first_suspected_at=AT - hour, decided_at=AT + hour)
+    over = replace(one, status=FindingStatus.RESOLVED)
+    assert [re.findall("--at ([^ ]+)", show_seen(each, SHELL)) for each in (one, over)] == [
+        [f"{AT + hour:%Y-%m-%dT%H:%M:%S}"],
+        [f"{AT - hour + timedelta(seconds=1):%Y-%m-%dT%H:%M:%S}"],
+    ]
 
 
 def test_where_only_the_hash_of_a_key_is_known_it_is_shown_before_its_deletion_is_written(pasted: Pasted) -> None:

@@ -235,7 +235,7 @@ class TestWhatIsAskedFor:
 
     def test_a_repair_that_the_end_of_a_finding_names_is_not_said_twice(self, tmp_path: Path) -> None:
         done, other = "Repair aaaa copied broker 2 again.", "Repair bbbb was given up."
-        over = replace(EVENT, finding_id="e" * 32, status=FindingStatus.RESOLVED, summary=f"Repaired: {done}")
+        over = replace(EVENT, finding_id="e" * 32, status=FindingStatus.RESOLVED, summary=f"It was. {done}")
         FindingsTable(str(tmp_path)).append([replace(EVENT, finding_id="e" * 32), over])
         print_finding(str(tmp_path), "eeee", to=(stream := io.StringIO()), repairs=lambda _: (done, other))
         text = " ".join(stream.getvalue().split())

@@ -17,6 +17,7 @@ from parallax.alerting.listing import (
     over_in_words,
     state_of,
     turn_of,
+    what_came_of_it,
     what_it_was,
 )
 from parallax.alerting.places import Places
@@ -297,7 +298,8 @@ def over(alert: Alert, at: datetime, places: Places, event: Finding | None = Non
         place = f"{alert.labels['topic']}-{alert.labels['partition']}"
         was = alert.annotations.get(_WAS, f"Replicas of {place} differed")
         summary = places.named(over_in_words(was if event is None else was_in_words(event), event))
-        how = what_it_was(alert.annotations.get("description", "")) if event is None else event.summary
+        how = what_it_was(alert.annotations.get("description", ""))
+        how = how if event is None else what_came_of_it(event, places.shell)
     said = {what: text for what, text in alert.annotations.items() if what != TURN and what not in _ADVICE}
     end = {"summary": summary, "description": how, _WAS: summary, _OUTCOME: how}
     return replace(alert, ends_at=at, annotations={**said, **end})

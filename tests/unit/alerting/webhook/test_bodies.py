@@ -10,13 +10,16 @@ from typing import Any
 
 import pytest
 
-from parallax.alerting.listing import Turn
+from parallax.alerting.conditions import CONDITIONS
+from parallax.alerting.listing import FindingState, Turn, headline, what_came_of_it
 from parallax.alerting.places import Places
 from parallax.alerting.webhook.bodies import MOST_ALERTS, bodies
 from parallax.alerting.webhook.outbox import Message, Outbox, Pace
 from parallax.config import WebhookSettings
 from parallax.findings.acknowledge import acknowledged
+from parallax.findings.ended import READ_THERE
 from parallax.findings.finding import Finding
+from parallax.kinds import Variant, effect_of
 from parallax.model import FindingKind, FindingStatus
 from parallax.shell import Shell
 from tests.builders.findings import finding
@@ -134,6 +137,14 @@ def test_commands_for_slack_can_be_pasted_whatever_the_path_of_the_settings_hold
     assert "```parallax findings explain f0 -c '/etc/a`b.yaml'```" in with_backtick
     assert "`" not in re.sub("```.*?```", "", with_backtick)
     assert "`" not in text("/etc/a```b.yaml")
+
+
+def test_no_text_of_parallax_itself_has_a_character_that_slack_would_have_to_lose() -> None:
+    conditions = [text for one in CONDITIONS.values() for text in (one.headline, one.was, one.description, one.left)]
+    effects = [text for kind in FindingKind for variant in Variant for text in effect_of(kind, str(variant))]
+    over = replace(finding("a"), summary=f"Over. {READ_THERE} could read it.")
+    ends = [what_came_of_it(over, Shell()), *(headline(state, over) for state in FindingState)]
+    assert not [text for text in (*conditions, *effects, *ends) if set(text) & set("`*")]
 
 
 def test_what_people_write_formats_nothing_in_slack() -> None:

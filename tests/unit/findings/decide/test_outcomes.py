@@ -16,7 +16,7 @@ from parallax.findings.answers import (
 from parallax.findings.claim import MAX_BETWEEN, Recorded
 from parallax.findings.decide import Decision, Resolution, Verdict, decide
 from parallax.findings.decide.endings import ended_by
-from parallax.findings.summary import resolved
+from parallax.findings.ended import resolved
 from parallax.model import NOBODY, FindingKind, Rule
 from parallax.sides import parsed
 from tests.builders.answers import (
@@ -421,9 +421,8 @@ class TestHiddenNoMore:
         said = resolved(self.c, self.all_but(), answers())
         assert said == (
             "Broker 2 hid the committed record at offset 10 of orders-0 as aborted. Not healed: no replica held offset "
-            "10 any more, and all showed the newer record of its key at offset 30. The cleaner has taken what had "
-            "shown the difference: consumers that read it there in read_committed could never see data that was "
-            "committed. Whether any did, and since when, is not known here."
+            "10 any more, and all showed the newer record of its key at offset 30. Consumers that read it there in "
+            "read_committed could never see data that was committed."
         )
 
     def test_a_finding_that_had_spread_is_superseded(self) -> None:

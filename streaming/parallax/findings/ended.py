@@ -1,0 +1,197 @@
+"""What is said of a finding that is over: what it was, what ended it, and what consumers of the accused could see.
+
+Every receiver, the page and the command line take these words. They say only what the deciding probe was answered, or
+a repair on record has proven. That something has healed is said only if that is what ended the finding. Why a record is
+gone from a log is not guessed: a cleaner and a new copy look alike. Who led is added from the recorded progress
+(`parallax.findings.led`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from parallax.findings.answers import Answers
+from parallax.findings.claim import Claim
+from parallax.findings.decide import Decision, Resolution
+from parallax.findings.members import Group
+from parallax.findings.summary import asked_in_words, counted_in_words
+from parallax.findings.tense import in_past
+from parallax.kinds import KINDS, OPEN_KINDS, Variant, effect_of
+from parallax.model import NOBODY, FindingKind
+
+READ_THERE = "Consumers that read it there"
+"""How the sentence begins that says what consumers of a wrong replica could see."""
+
+
+class _End(NamedTuple):
+    """The words on one way in which a finding ends.
+
+    Attributes:
+        clause: behind what the finding was, in a title; empty where the finding's own reason says it.
+        text: a format with ``reason``, ``broker``, ``repaired``, and ``seen``: what consumers could see.
+    """
+
+    clause: str
+    text: str
+
+
+_ENDS: Mapping[Resolution, _End] = {
+    Resolution.HEALED: _End("the replicas agree again", "Healed: {reason}."),
+    Resolution.UNPROVEN: _End(
+        "the difference is gone, and nothing proves what is left",
+        "Not healed: {reason}. No end marker was seen there that proved that outcome: what was shown then may have "
+        "been wrong.",
+    ),
+    Resolution.BY_WORD: _End(
+        "it was repaired by a person's word",
+        "Repaired by a person's word: {reason}. {repaired} Nobody proved which was right.",
+    ),
+    Resolution.DIFFERS: _End(
+        "the replicas differ otherwise now",
+        "Not healed: {reason}. The replicas still differed in that key, and what broker {broker} showed was another "
+        "divergence.",
+    ),
+    Resolution.COMPACTED: _End("what had shown it is gone", "Not healed: {reason}. {seen}"),
+    Resolution.INCOMPARABLE: _End(
+        "nothing is left to compare",
+        "Not healed: {reason}. Nothing was left that showed whether what broker {broker} showed was right.",
+    ),
+    Resolution.DELETED: _End("the record is gone", "Not healed: {reason}. {seen}"),
+    Resolution.SUPERSEDED: _End(
+        "it was overwritten everywhere",
+        "Not healed: {reason}. All replicas had come to show what broker {broker} showed. {seen}",
+    ),
+    Resolution.EXPLAINED: _End(
+        "another finding reports it now", "Not healed: {reason}. That finding says who is wrong."
+    ),
+    Resolution.PART: _End("an incident reports it now", "Not healed: {reason}."),
+    Resolution.GONE: _End("", "Not healed: {reason}."),
+}
+_SEEN = f"{READ_THERE} {{could}}."
+_HELD_BACK = (
+    "While broker {broker} held the transaction open, consumers in read_committed got nothing beyond it there. They "
+    "were shown nothing wrong."
+)
+"""What is said of consumers instead where a transaction was open: a freeze shows nobody anything."""
+_TRACELESS = (
+    Resolution.COMPACTED,
+    Resolution.DIFFERS,
+    Resolution.INCOMPARABLE,
+    Resolution.DELETED,
+    Resolution.SUPERSEDED,
+)
+_WITHOUT_DIRECTION = (
+    "Not healed: {reason}. What had shown the difference is gone. Which side was wrong was never proven, and what is "
+    "left may be wrong."
+)
+"""Of a finding that accuses nobody, after an end in `_TRACELESS`."""
+_SUPERSEDED = "Not healed: {reason}. Which side was right was never proven; what was shown then had been written since."
+_NO_TRACE = (Resolution.COMPACTED, Resolution.DELETED)
+_OPEN_NO_MORE = "Over for consumers: {reason}. {seen} Its record is gone from broker {broker}."
+"""A freeze ends with its transaction, whatever is left of that."""
+_REPAIRED = "{repaired} {seen}"
+_REPLACED = "{repaired} What broker {broker} had shown is gone from its log. {seen}"
+_BY_A_REPAIR = (Resolution.UNPROVEN, Resolution.COMPACTED, Resolution.INCOMPARABLE, Resolution.DELETED)
+"""Ends that do not show by themselves that the replica is right. A repair on record says why nothing is left."""
+
+
+def clause(resolution: str | None, reason: str, kind: FindingKind, *, is_directed: bool, is_repaired: bool) -> str:
+    """Return how a finding ended, in a clause for a title: ``it was repaired``. Empty if nothing says it.
+
+    Args:
+        resolution: how it ended, a `Resolution`; None if the finding's event does not say.
+        reason: why the deciding probe found it over; empty if the event does not say.
+        kind: the finding's kind.
+        is_directed: whether the finding accuses a broker.
+        is_repaired: whether a repair on record has ended it.
+    """
+    was_open = kind in OPEN_KINDS
+    if is_repaired and (resolution == Resolution.HEALED or (was_open and resolution in _NO_TRACE)):
+        return "it was repaired"
+    if was_open and resolution in _NO_TRACE:
+        return "the transaction is no longer open"
+    if is_repaired and is_directed and resolution in _BY_A_REPAIR:
+        return "a repair replaced what was wrong"
+    return next((end.clause or reason for how, end in _ENDS.items() if how == resolution), "")
+
+
+def resolved(
+    claim: Claim, decision: Decision, answers: Answers, repaired: str = "", variant: str = Variant.PLAIN
+) -> str:
+    """Say what a finding was, how and when it ended, and whether the replica is right again.
+
+    Args:
+        claim: what the finding claimed.
+        decision: the decision that ended it.
+        answers: the answers that the decision is based on.
+        repaired: the record of a completed repair of the finding, in sentences.
+        variant: what the finding was about (`parallax.findings.summary.variant_of`).
+    """
+    return f"{_was(claim, variant)} {_how(claim, decision, answers, repaired, effect_of(claim.kind, variant).could)}"
+
+
+def dismissed(decision: Decision, answers: Answers) -> str:
+    """Say in a sentence why and when a suspect was dismissed.
+
+    If it is a duplicate, the sentence names the finding that reports the same.
+    """
+    reason = _past(decision, answers)
+    return f"{reason[:1].upper()}{reason[1:]}."
+
+
+def _past(decision: Decision, answers: Answers) -> str:
+    """Return the reason of something that is over, with the time of the probe."""
+    reason = in_past(decision.reason)
+    if not answers.asked_at_ms:
+        return reason
+    return f"{reason}, {asked_in_words(datetime.fromtimestamp(answers.asked_at_ms / 1000, UTC))}"
+
+
+def _was(claim: Claim, variant: str) -> str:
+    has_direction = claim.broker != NOBODY or "{broker}" not in KINDS[claim.kind].was
+    was = effect_of(claim.kind, variant).was if has_direction else KINDS[FindingKind.VISIBILITY_MISMATCH].was
+    partition = f"{claim.topic}-{claim.partition}"
+    return was.format(broker=claim.broker, partition=partition, offset=claim.first_offset)
+
+
+def _how(claim: Claim, decision: Decision, answers: Answers, repaired: str, could: str) -> str:
+    text = _ENDS[decision.resolution].text
+    was_open = claim.kind in OPEN_KINDS
+    if was_open and decision.resolution in _NO_TRACE:
+        text = _REPAIRED if repaired else _OPEN_NO_MORE
+    elif decision.resolution is Resolution.SUPERSEDED and not claim.spread:
+        text = _SUPERSEDED
+    elif claim.broker == NOBODY and decision.resolution in _TRACELESS:
+        text = _WITHOUT_DIRECTION
+    elif repaired and decision.resolution is Resolution.HEALED:
+        text = "{repaired}"
+    elif repaired and claim.broker != NOBODY and decision.resolution in _BY_A_REPAIR:
+        text = _REPLACED
+    seen = (_HELD_BACK if was_open else _SEEN).format(broker=claim.broker, could=could)
+    return text.format(reason=_past(decision, answers), broker=claim.broker, seen=seen, repaired=repaired)
+
+
+def incident_over(group: Group, ended: Mapping[str, int], at: datetime) -> tuple[str, str]:
+    """Return a sentence that says how an incident ended, and its resolution.
+
+    The resolution is healed only if all members have healed.
+
+    Args:
+        group: the kind, the partition and the accused of the incident.
+        ended: by resolution, how many members ended with it.
+        at: when the replicas were asked about the last of them.
+    """
+    not_healed = [name for name in ended if name != Resolution.HEALED]
+    resolution = not_healed[0] if not_healed else str(Resolution.HEALED)
+    clauses = {str(how): f": {end.clause or 'it is not there any more'}" for how, end in _ENDS.items()}
+    clauses[Resolution.HEALED] = " healed"
+    each = "; ".join(f"{number:,}{clauses[name]}" for name, number in sorted(ended.items()))
+    partition, what = group.place.name, counted_in_words(group)
+    was = f"The replicas of {partition} differed in many {what}."
+    if group.broker != NOBODY:
+        was = f"Broker {group.broker} showed many {what} of {partition} wrongly."
+    how = "Not healed" if not_healed else "Healed"
+    none = f"none of the {what} of {partition} was shown wrongly any more"
+    return f"{was} {how}: {none}{f' ({each})' if each else ''}, {asked_in_words(at)}.", resolution
