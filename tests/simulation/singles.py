@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Resolution
-from parallax.findings.finding import Finding
+from parallax.findings.finding import Finding, evidence_of
 from parallax.findings.incident import tally_of
 from parallax.model import FindingKind, FindingStatus, Rule
 
@@ -71,9 +71,16 @@ def _over(event: Finding, claim: Claim) -> Finding:
 
 
 def _single(event: Finding, claim: Claim) -> Finding:
-    """The event that one member would have by itself."""
+    """The event that one member would have by itself.
+
+    Who shows what is as a probe of it found, where the incident's event has that; else as the comparison had read it.
+    """
     recorded = claim.recorded.as_json()
-    evidence = {"recorded": recorded, "sides": recorded.get("sides", {}), "pivot": claim.pivot}
+    sides = recorded.get("sides", {})
+    for proof in evidence_of(event).get("proofs", ()):
+        if (proof["offset"], proof["key_hash"]) == (claim.offset, claim.key_text):
+            sides = proof["sides"]
+    evidence = {"recorded": recorded, "sides": sides, "pivot": claim.pivot}
     return replace(
         event,
         finding_id=f"{event.finding_id}:{claim.suspect_id}",
