@@ -460,6 +460,14 @@ class Proven(Held):
             return self.event is not None and self.event.exposed
         return any_exposed(self.group.broker, self.proofs)
 
+    @property
+    def is_of_others(self) -> bool:
+        """Whether some members were proven in another group, and no probe of their own could prove them.
+
+        The replicas agree about these. They stay an incident, however few they are.
+        """
+        return bool((self.members.are(*_NOT_SEEN) & self.members.rows["freed"]).any())
+
     def add(self, claims: Sequence[Claim], state: State, asked_ms: int = 0, *, again: bool = False) -> None:
         """Add proven members; a member that is known already is replaced.
 
@@ -614,7 +622,7 @@ class Proven(Held):
         _, broker, kind, rule = self.group
         if broker == NOBODY != claim.broker:
             claim = replace(claim, recorded=replace(claim.recorded, pivot=claim.pivot))
-        named = replace(claim, kind=kind, broker=broker, rule=rule, freed=False)
+        named = replace(claim, kind=kind, broker=broker, rule=rule, freed=False, ended=state not in OPEN)
         return replace(named, spread=state == State.SPREAD, confirmed_at_ms=decided)
 
     def leave(self, at: Array) -> None:
