@@ -353,7 +353,8 @@ class Monitor(Readers):
         last = {row.key: row for row in self.members}.values()
         mine = [row for row in last if row.is_proven and row.group == group_of(event)]
         counted, shown = ([_member(row) for row in mine if row.state in states] for states in (OPEN, (State.SHOWN,)))
-        return self.singles.of(event, counted, shown)
+        ended = {row.claim.suspect_id: row.resolution for row in mine if row.state not in OPEN}
+        return self.singles.of(event, counted, shown, ended)
 
     def had_ended(self, first: Finding, later: Finding) -> bool:
         """Whether a finding had ended before another one was confirmed."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Resolution
@@ -23,13 +24,20 @@ class Singles:
 
     known: dict[str, dict[str, Finding]] = field(default_factory=dict)
 
-    def of(self, event: Finding, members: Iterable[Claim], shown: Iterable[Claim] = ()) -> list[Finding]:
+    def of(
+        self,
+        event: Finding,
+        members: Iterable[Claim],
+        shown: Iterable[Claim] = (),
+        ended: Mapping[str, str] = MappingProxyType({}),
+    ) -> list[Finding]:
         """The single events that the event of an incident stands for.
 
         Args:
             event: of the incident.
             members: what it counts.
             shown: what was over when it was found.
+            ended: by suspect, why a member is not wrong any more.
         """
         counted = {claim.suspect_id: claim for claim in members}
         tally = tally_of(event)
@@ -43,11 +51,10 @@ class Singles:
         for name, claim in standing.items():
             if name not in known or known[name].status is not event.status:
                 made.append(_single(event, claim))
-        alike = next((r for r in (Resolution.HEALED, Resolution.EXPLAINED) if set(tally.ended) <= {str(r)}), None)
-        ended = json.dumps({"resolution": str(alike or Resolution.COMPACTED)})
         for name, last in known.items():
             if name not in counted and last.stands:
-                made.append(replace(last, status=FindingStatus.RESOLVED, evidence=ended, decided_at=event.decided_at))
+                said = json.dumps({"resolution": ended.get(name) or str(Resolution.COMPACTED)})
+                made.append(replace(last, status=FindingStatus.RESOLVED, evidence=said, decided_at=event.decided_at))
         over = {claim.suspect_id: claim for claim in shown if claim.suspect_id not in counted}
         made += [_over(event, claim) for name, claim in over.items() if name not in known]
         known |= {one.suspect_id: one for one in made}
