@@ -4,7 +4,7 @@ Suspects of one kind about one replica form a `Group`. While a group has few sus
 finding by itself. If it has more than `ALONE`, they are held here as columns, and one probe asks about a page of them.
 Each is proven by the same questions and the same decision as a single one. If more than `ALONE` are proven, the group
 becomes one incident, and single findings of the group become part of it. Otherwise its suspects are handed back to be
-probed one by one.
+probed one by one. A proven member moves to another group if a later probe accuses another replica, or nobody.
 
 Members get no events of their own. What is known of each is a row of the table ``members``, which is written with the
 events. A start reads the rows, so that an incident counts what it counted before.
