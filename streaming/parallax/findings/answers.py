@@ -410,7 +410,10 @@ class Answers:
         return logs.leader_lacks(place) or (truncated in logs.in_sync and own.of(place) is Belongs.NO)
 
     def leader_begins_as_late(self, offset: int) -> bool:
-        """Whether the leader's log is empty, or begins at an offset or above; False where the leader did not answer."""
+        """Whether the leader's log is empty, or begins at an offset or above.
+
+        False where the leader did not answer.
+        """
         leading = self.replicas.get(self.leader)
         if leading is None or leading.error is not None:
             return False
