@@ -78,6 +78,7 @@ class Tally:
             without proof of what is right; else confirmed.
         shown: how many members were over already when they were found: only recorded answers prove them.
         in_part: how many members findings explain in part. They are not counted until those findings have ended.
+        on_all: whether some counted member has spread: every replica shows it wrongly, and so does the leader.
         ``beside``: the brokers other than the accused that have shown the same as the accused for some member.
     """
 
@@ -89,6 +90,7 @@ class Tally:
     status: FindingStatus = FindingStatus.CONFIRMED
     shown: int = 0
     in_part: int = 0
+    on_all: bool = False
     beside: tuple[int, ...] = ()
 
 
@@ -128,9 +130,7 @@ def incident_event(
     """
     status = tally.status if tally.count else FindingStatus.RESOLVED
     before = {} if known is None else evidence_of(known)
-    leads = any_exposed(group.broker, proofs) if proofs else known is not None and known.exposed
-    leads = leads or any(single.exposed for single in singles)
-    exposed = status is FindingStatus.SPREAD or (leads and status is not FindingStatus.UNSETTLED)
+    exposed = is_led(group, tally, proofs, known, singles)
     found = (met_before(one) for one in (known, *singles))
     earliest = min((one for one in found if one is not None), key=lambda one: one.since_ms, default=None)
     leader, at_ms = proofs[-1].answers.leader if proofs else NOBODY, int(at.timestamp() * 1000)
@@ -157,7 +157,7 @@ def incident_event(
             text = f"{text} {led.in_words(finding_id, group.kind, variant_of_many(group))}"
         evidence["resolution"] = resolution
     else:
-        text = incident(group, tally.count, (tally.lowest, tally.highest), tally.waiting, status, is_exposed=leads)
+        text = incident(group, tally.count, (tally.lowest, tally.highest), tally.waiting, status, is_exposed=exposed)
         if status in _NOT_SEEN:
             evidence["resolution"] = str(_NOT_SEEN[status])
     suspected = from_milliseconds(int(members.rows["raised_at_ms"].min())) if len(members) else at
@@ -195,6 +195,27 @@ def _showed(
     leaders = () if led is None else led.leaders
     now = frozenset({group.broker, *tally.beside, *leaders}) - {NOBODY}
     return now.union(*map(showed_in, before), *sides)
+
+
+def is_led(
+    group: Group, tally: Tally, proofs: Sequence[Proof], known: Finding | None, singles: Iterable[Finding] = ()
+) -> bool:
+    """Whether the leader shows its consumers something that an incident counts.
+
+    It does if a counted member has spread. It does not if the replicas agree again about all. Otherwise proofs say it,
+    or the incident's last event where there are none.
+
+    Args:
+        group: what the members have in common.
+        tally: how many members the incident counts.
+        proofs: proofs of some members, the newest last.
+        known: the incident's last event; None for a new incident.
+        singles: single findings that become part of the incident.
+    """
+    if tally.on_all or tally.status is FindingStatus.UNSETTLED:
+        return tally.on_all
+    leads = any_exposed(group.broker, proofs) if proofs else known is not None and known.exposed
+    return leads or any(single.exposed for single in singles)
 
 
 def any_exposed(accused: int, proofs: Sequence[Proof]) -> bool:
@@ -359,6 +380,7 @@ def counted(group: Group, members: Members) -> Tally:
         count=count(group, rows),
         lowest=int(rows["offset"].min()),
         highest=int(rows["offset"].max()),
+        on_all=bool((rows["state"] == State.SPREAD).any()),
         status=_STATUS.get(rows["state"][0], _OTHERWISE) if len(np.unique(rows["state"])) == 1 else _OTHERWISE,
     )
 

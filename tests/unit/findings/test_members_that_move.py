@@ -1,4 +1,4 @@
-"""A member of an incident counts where the last probe of it says: by whom that accuses, if anybody."""
+"""A member of an incident counts where, and as what, the last probe of it says."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from dataclasses import replace
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim
 from parallax.findings.finding import evidence_of
-from parallax.findings.incident import tally_of
+from parallax.findings.incident import counted, is_led, tally_of
+from parallax.findings.incidents import group_of_claim
+from parallax.findings.members import Members, State
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
 from tests.builders.answers import answers, newest, record, replica
-from tests.unit.findings.floods import END, RESURRECTED, Flood, flood, healthy
+from tests.unit.findings.floods import END, RESURRECTED, Flood, flood, healthy, lost
 from tests.unit.findings.lives import RECHECK_S
 from tests.unit.findings.transactions import Answering, missed, shows
 from tests.unit.findings.transactions import flood as flood_of_transactions
@@ -50,6 +52,17 @@ class TestOfAnAccusedThatIsGone:
         after = rounds(life.restarted(), on_all)
         assert said(after) == [(RESURRECTED, 1, FindingStatus.SPREAD, 3)]
         assert rounds(after, healthy).open == []
+
+
+def test_one_that_has_spread_is_met_on_the_leader_whatever_others_of_its_incident_are() -> None:
+    members = Members(lost(1).place)
+    members.add([lost(1)], State.WRONG)
+    group = group_of_claim(lost(1))
+    assert not is_led(group, counted(group, members), [], None)
+    members.add([lost(2)], State.SPREAD)
+    tally = counted(group, members)
+    assert (tally.count, tally.status) == (2, FindingStatus.CONFIRMED)
+    assert is_led(group, tally, [], None)
 
 
 class TestOfWhichNothingProvesTheDirectionAnyMore:
