@@ -452,14 +452,6 @@ class Proven(Held):
         """Whether the leader shows its consumers some member wrongly, by the kept proofs or the last event."""
         return is_led(self.group, self.tally, self.proofs, self.event)
 
-    @property
-    def is_of_others(self) -> bool:
-        """Whether some members were proven in another group, and no probe of their own could prove them.
-
-        The replicas agree about these. They stay an incident, however few they are.
-        """
-        return bool((self.members.are(*_NOT_SEEN) & self.members.rows["freed"]).any())
-
     def add(self, claims: Sequence[Claim], state: State, asked_ms: int = 0, *, again: bool = False) -> None:
         """Add proven members; a member that is known already is replaced.
 

@@ -79,6 +79,8 @@ class Tally:
         shown: how many members were over already when they were found: only recorded answers prove them.
         in_part: how many members findings explain in part. They are not counted until those findings have ended.
         on_all: whether some counted member has spread: every replica shows it wrongly, and so does the leader.
+        of_others: whether some counted members were proven in another group, and the replicas agree about them by now.
+            No probe of their own could prove them, so they stay an incident, however few they are.
         ``beside``: the brokers other than the accused that have shown the same as the accused for some member.
     """
 
@@ -91,6 +93,7 @@ class Tally:
     shown: int = 0
     in_part: int = 0
     on_all: bool = False
+    of_others: bool = False
     beside: tuple[int, ...] = ()
 
 
@@ -381,6 +384,7 @@ def counted(group: Group, members: Members) -> Tally:
         lowest=int(rows["offset"].min()),
         highest=int(rows["offset"].max()),
         on_all=bool((rows["state"] == State.SPREAD).any()),
+        of_others=bool((rows["freed"] & np.isin(rows["state"], list(_STATUS))).any()),
         status=_STATUS.get(rows["state"][0], _OTHERWISE) if len(np.unique(rows["state"])) == 1 else _OTHERWISE,
     )
 

@@ -491,7 +491,7 @@ class Incidents:
                 del self._waiting[group]
         for group, proven in list(self._proven.items()):
             is_many = self._number(proven) + proven.tally.shown > self._alone
-            if proven.event is not None or proven.writing or is_many or proven.is_of_others:
+            if proven.event is not None or proven.writing or is_many or proven.tally.of_others:
                 continue
             if self._is_settled(group.place):
                 back += self._to_be_alone(proven)
@@ -588,7 +588,7 @@ class Incidents:
 
     def _begins(self, proven: Proven, number: int) -> bool:
         """Whether to report a group that is no incident, or was one: as a new incident, or as over."""
-        if number > self._alone or proven.is_of_others or (proven.event is not None and number > 0):
+        if number > self._alone or proven.tally.of_others or (proven.event is not None and number > 0):
             # Of members that a process has proven and not reported, nobody knows yet whether the leader shows them.
             return bool(proven.proofs or not len(proven.members)) or self._is_at_rest(proven)
         is_many = proven.event is not None or number + proven.tally.shown > self._alone
