@@ -302,13 +302,16 @@ class Judge:
         self.broken += properties.repeated(standing, self.now())
 
     def _began_above(self, truth: oracle.Truth, place: Place, shown: Shown) -> bool:
-        """Whether every log begins above the record that decides a key, and no reader was given any of the key."""
-        unread = not any(seen.get(place.key) for seen in shown.visible.values())
-        return unread and self._begin_above(truth, place)
+        """Whether every log begins above what decides a place, and no reader was given any of its key or outcome."""
+        if place.key is not None:
+            is_read = any(seen.get(place.key) for seen in shown.visible.values())
+        else:
+            is_read = any(place.offset <= offset <= place.last for seen in shown.outcomes.values() for offset in seen)
+        return not is_read and self._begin_above(truth, place)
 
     def _begin_above(self, truth: oracle.Truth, place: Place) -> bool:
-        """Whether every log begins above the record that decides a key."""
-        decides = truth.latest.get(place.key, -1) if place.key is not None else -1
+        """Whether every log begins above the record that decides a key, or above all records of a wrong outcome."""
+        decides = place.last if place.key is None else truth.latest.get(place.key, -1)
         return decides >= 0 and all(log.log_start > decides for log in self.cluster.replicas.values())
 
     def _is_below_all(self, truth: oracle.Truth, place: Place) -> bool:

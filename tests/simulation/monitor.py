@@ -41,7 +41,7 @@ from parallax.findings.history import KeyHistory, read_logs
 from parallax.findings.incident import decided, group_of
 from parallax.findings.incidents import ALONE
 from parallax.findings.lifecycle import Lifecycle
-from parallax.findings.members import OPEN, MemberRow, State
+from parallax.findings.members import MemberRow
 from parallax.findings.requests import Wants
 from parallax.findings.table import as_read
 from parallax.model import FindingStatus, ReadEvent, Rule
@@ -351,9 +351,7 @@ class Monitor(Readers):
         if not event.is_incident:
             return [event]
         last = {row.key: row for row in self.members}.values()
-        mine = [row for row in last if row.is_proven and row.group == group_of(event)]
-        counted, shown = ([_member(row) for row in mine if row.state in states] for states in (OPEN, (State.SHOWN,)))
-        return self.singles.of(event, counted, shown)
+        return self.singles.of(event, [row for row in last if row.is_proven and row.group == group_of(event)])
 
     def had_ended(self, first: Finding, later: Finding) -> bool:
         """Whether a finding had ended before another one was confirmed."""
@@ -388,13 +386,6 @@ class Monitor(Readers):
         self.tick(awaited=self.coverage is not None and self.coverage.awaits_report)
         self.batch()
         return self.probe(between)
-
-
-def _member(row: MemberRow) -> Claim:
-    """What a row of an incident's member says, as a claim of the incident."""
-    _, broker, kind, rule = row.group
-    recorded = replace(row.claim.recorded, pivot=row.claim.pivot)
-    return replace(row.claim, broker=broker, kind=kind, rule=rule, recorded=recorded)
 
 
 def _finding(event: findings.Finding, claim: Claim, now: int, before: Cluster) -> Finding:

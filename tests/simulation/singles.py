@@ -8,9 +8,12 @@ from dataclasses import dataclass, field, replace
 
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Resolution
-from parallax.findings.finding import Finding
+from parallax.findings.finding import Finding, evidence_of
 from parallax.findings.incident import tally_of
+from parallax.findings.members import OPEN, MemberRow, State
 from parallax.model import FindingKind, FindingStatus, Rule
+
+_STATUS = {State.SPREAD: FindingStatus.SPREAD, State.UNSETTLED: FindingStatus.UNSETTLED}
 
 
 @dataclass
@@ -23,35 +26,40 @@ class Singles:
 
     known: dict[str, dict[str, Finding]] = field(default_factory=dict)
 
-    def of(self, event: Finding, members: Iterable[Claim], shown: Iterable[Claim] = ()) -> list[Finding]:
+    def of(self, event: Finding, rows: Iterable[MemberRow]) -> list[Finding]:
         """The single events that the event of an incident stands for.
 
         Args:
             event: of the incident.
-            members: what it counts.
-            shown: what was over when it was found.
+            rows: the last row of each of its members.
         """
-        counted = {claim.suspect_id: claim for claim in members}
+        mine = {row.claim.suspect_id: row for row in rows}
         tally = tally_of(event)
-        about: dict[object, Claim] = {}
-        for claim in sorted(counted.values(), key=lambda claim: claim.begins_at):
-            about.setdefault(_counted_as(claim), claim)  # What one end marker ended is one, from its first record on.
-        standing = {claim.suspect_id: claim for claim in about.values()}
+        about: dict[object, MemberRow] = {}
+        for row in sorted(mine.values(), key=lambda row: row.claim.begins_at):
+            if row.state in OPEN:
+                # What one end marker ended is one, from its first record on.
+                about.setdefault(_counted_as(_claim(row)), row)
         assert tally.count == len(about), f"an incident must count what is wrong: {tally.count}, not {set(about)}"
         known = self.known.setdefault(event.finding_id, {})
-        made = []
-        for name, claim in standing.items():
-            if name not in known or known[name].status is not event.status:
-                made.append(_single(event, claim))
-        alike = next((r for r in (Resolution.HEALED, Resolution.EXPLAINED) if set(tally.ended) <= {str(r)}), None)
-        ended = json.dumps({"resolution": str(alike or Resolution.COMPACTED)})
+        made = [_single(event, row) for row in about.values()]
+        made = [one for one in made if one.suspect_id not in known or known[one.suspect_id].status is not one.status]
         for name, last in known.items():
-            if name not in counted and last.stands:
-                made.append(replace(last, status=FindingStatus.RESOLVED, evidence=ended, decided_at=event.decided_at))
-        over = {claim.suspect_id: claim for claim in shown if claim.suspect_id not in counted}
-        made += [_over(event, claim) for name, claim in over.items() if name not in known]
+            row = mine.get(name)
+            if last.stands and (row is None or row.state not in OPEN):
+                why = "" if row is None else row.resolution
+                said = json.dumps({"resolution": why or str(Resolution.COMPACTED)})
+                made.append(replace(last, status=FindingStatus.RESOLVED, evidence=said, decided_at=event.decided_at))
+        made += [_over(event, row) for name, row in mine.items() if row.state is State.SHOWN and name not in known]
         known |= {one.suspect_id: one for one in made}
         return made
+
+
+def _claim(row: MemberRow) -> Claim:
+    """What the row of a member says, as a claim of the incident."""
+    _, broker, kind, rule = row.group
+    recorded = replace(row.claim.recorded, pivot=row.claim.pivot)
+    return replace(row.claim, broker=broker, kind=kind, rule=rule, recorded=recorded)
 
 
 def _counted_as(claim: Claim) -> object:
@@ -63,20 +71,29 @@ def _counted_as(claim: Claim) -> object:
     return claim.producer_id, "to", claim.marker_offset
 
 
-def _over(event: Finding, claim: Claim) -> Finding:
+def _over(event: Finding, row: MemberRow) -> Finding:
     """The event of one that was over when it was found."""
-    one = _single(event, claim)
+    one = _single(event, row)
     said = json.loads(one.evidence) | {"resolution": str(Resolution.COMPACTED), "was_shown": True}
     return replace(one, status=FindingStatus.RESOLVED, evidence=json.dumps(said))
 
 
-def _single(event: Finding, claim: Claim) -> Finding:
-    """The event that one member would have by itself."""
+def _single(event: Finding, row: MemberRow) -> Finding:
+    """The event that one member would have by itself.
+
+    Who shows what is as a probe of it found, where the incident's event has that; else as the comparison had read it.
+    """
+    claim = _claim(row)
     recorded = claim.recorded.as_json()
-    evidence = {"recorded": recorded, "sides": recorded.get("sides", {}), "pivot": claim.pivot}
+    sides = recorded.get("sides", {})
+    for proof in evidence_of(event).get("proofs", ()):
+        if (proof["offset"], proof["key_hash"]) == (claim.offset, claim.key_text):
+            sides = proof["sides"]
+    evidence = {"recorded": recorded, "sides": sides, "pivot": claim.pivot}
     return replace(
         event,
         finding_id=f"{event.finding_id}:{claim.suspect_id}",
+        status=_STATUS.get(row.state, event.status) if event.is_open else event.status,
         suspect_id=claim.suspect_id,
         offset=claim.offset,
         producer_id=claim.producer_id,

@@ -409,15 +409,15 @@ class Answers:
         place = Place(end, epoch)
         return logs.leader_lacks(place) or (truncated in logs.in_sync and own.of(place) is Belongs.NO)
 
-    def leader_begins_as_late(self, as_broker: int) -> bool:
-        """Whether the leader's log is empty, or begins no lower than the log of the replica on broker ``as_broker``.
+    def leader_begins_as_late(self, offset: int) -> bool:
+        """Whether the leader's log is empty, or begins at an offset or above.
 
-        False where one of the two did not answer.
+        False where the leader did not answer.
         """
-        leading, other = (self.replicas.get(b) for b in (self.leader, as_broker))
-        if leading is None or other is None or leading.error is not None or other.error is not None:
+        leading = self.replicas.get(self.leader)
+        if leading is None or leading.error is not None:
             return False
-        return leading.is_empty or leading.log_start_offset >= other.log_start_offset
+        return leading.is_empty or leading.log_start_offset >= offset
 
     def leader_shows_value_of(self, broker: int) -> bool:
         """Whether the leader shows its consumers the same value of the claim's key as the replica on another broker.

@@ -550,6 +550,14 @@ class Claim:
         """The first offset of the claim's transaction; where it has none, the offset of its record."""
         return self.first_offset if self.transaction_start_offset == UNKNOWN else self.transaction_start_offset
 
+    @property
+    def surely_begins_at(self) -> int:
+        """The lowest offset that is surely of the transaction that the claim's record is of.
+
+        It is the first offset of the claim's transaction, or its record, where what lies between may be of others.
+        """
+        return self.first_offset if self.recorded.end_unproven else self.begins_at
+
     def finding_id(self, cluster_id: str) -> str:
         """Return the id of the finding that the claim makes if it is confirmed, 32 hexadecimal digits.
 

@@ -21,7 +21,7 @@ from parallax.findings.claim import Claim, explains
 from parallax.findings.decide import Resolution, differed, differs_anew
 from parallax.findings.effect import COVERED, COVERED_TOGETHER, remembered
 from parallax.findings.finding import Finding, beside, has_spread, is_unsettled
-from parallax.findings.incident import PROOFS, Proof, Tally, any_exposed, counted, sampled, tally_of
+from parallax.findings.incident import PROOFS, Proof, Tally, counted, is_led, sampled, tally_of
 from parallax.findings.members import (
     NO_COUNTS,
     OPEN,
@@ -37,7 +37,7 @@ from parallax.findings.members import (
 )
 from parallax.findings.summary import counted_in_words
 from parallax.kinds import TRANSACTION_KINDS
-from parallax.model import NOBODY, FindingStatus, hash_halves
+from parallax.model import NOBODY, hash_halves
 
 PAGE = 4096
 """At most so many members are asked about by one probe."""
@@ -449,16 +449,8 @@ class Proven(Held):
 
     @property
     def leads(self) -> bool:
-        """Whether the leader shows its consumers some member wrongly.
-
-        It does if all members have spread, and does not if the replicas agree again about all. Otherwise the kept
-        proofs say it, or the incident's last event where no proof is kept.
-        """
-        if (status := self.tally.status) is not FindingStatus.CONFIRMED:
-            return status is FindingStatus.SPREAD
-        if not self.proofs:
-            return self.event is not None and self.event.exposed
-        return any_exposed(self.group.broker, self.proofs)
+        """Whether the leader shows its consumers some member wrongly, by the kept proofs or the last event."""
+        return is_led(self.group, self.tally, self.proofs, self.event)
 
     def add(self, claims: Sequence[Claim], state: State, asked_ms: int = 0, *, again: bool = False) -> None:
         """Add proven members; a member that is known already is replaced.
@@ -614,7 +606,7 @@ class Proven(Held):
         _, broker, kind, rule = self.group
         if broker == NOBODY != claim.broker:
             claim = replace(claim, recorded=replace(claim.recorded, pivot=claim.pivot))
-        named = replace(claim, kind=kind, broker=broker, rule=rule, freed=False)
+        named = replace(claim, kind=kind, broker=broker, rule=rule, freed=False, ended=state not in OPEN)
         return replace(named, spread=state == State.SPREAD, confirmed_at_ms=decided)
 
     def leave(self, at: Array) -> None:

@@ -78,6 +78,9 @@ class Tally:
             without proof of what is right; else confirmed.
         shown: how many members were over already when they were found: only recorded answers prove them.
         in_part: how many members findings explain in part. They are not counted until those findings have ended.
+        on_all: whether some counted member has spread: every replica shows it wrongly, and so does the leader.
+        of_others: whether some counted members were proven in another group, and the replicas agree about them by now.
+            No probe of their own could prove them, so they stay an incident, however few they are.
         ``beside``: the brokers other than the accused that have shown the same as the accused for some member.
     """
 
@@ -89,6 +92,8 @@ class Tally:
     status: FindingStatus = FindingStatus.CONFIRMED
     shown: int = 0
     in_part: int = 0
+    on_all: bool = False
+    of_others: bool = False
     beside: tuple[int, ...] = ()
 
 
@@ -128,9 +133,7 @@ def incident_event(
     """
     status = tally.status if tally.count else FindingStatus.RESOLVED
     before = {} if known is None else evidence_of(known)
-    leads = any_exposed(group.broker, proofs) if proofs else known is not None and known.exposed
-    leads = leads or any(single.exposed for single in singles)
-    exposed = status is FindingStatus.SPREAD or (leads and status is not FindingStatus.UNSETTLED)
+    exposed = is_led(group, tally, proofs, known, singles)
     is_shown = exposed and status is not FindingStatus.RESOLVED
     leaders = {proofs[-1].answers.leader} - {NOBODY} if proofs and is_shown else set()
     evidence: dict[str, Any] = {
@@ -153,7 +156,7 @@ def incident_event(
         text, resolution = incident_over(group, _ended(tally), at)
         evidence["resolution"] = resolution
     else:
-        text = incident(group, tally.count, (tally.lowest, tally.highest), tally.waiting, status, is_exposed=leads)
+        text = incident(group, tally.count, (tally.lowest, tally.highest), tally.waiting, status, is_exposed=exposed)
         if status in _NOT_SEEN:
             evidence["resolution"] = str(_NOT_SEEN[status])
     suspected = from_milliseconds(int(members.rows["raised_at_ms"].min())) if len(members) else at
@@ -188,6 +191,27 @@ def _showed(group: Group, tally: Tally, proofs: Sequence[Proof], before: Iterabl
     sides = [on for proof in proofs if group.broker == NOBODY for on in proof.decision.sides.values()]
     now = frozenset({group.broker, *tally.beside}) - {NOBODY}
     return now.union(*map(showed_in, before), *sides)
+
+
+def is_led(
+    group: Group, tally: Tally, proofs: Sequence[Proof], known: Finding | None, singles: Iterable[Finding] = ()
+) -> bool:
+    """Whether the leader shows its consumers something that an incident counts.
+
+    It does if a counted member has spread. It does not if the replicas agree again about all. Otherwise proofs say it,
+    or the incident's last event where there are none.
+
+    Args:
+        group: what the members have in common.
+        tally: how many members the incident counts.
+        proofs: proofs of some members, the newest last.
+        known: the incident's last event; None for a new incident.
+        singles: single findings that become part of the incident.
+    """
+    if tally.on_all or tally.status is FindingStatus.UNSETTLED:
+        return tally.on_all
+    leads = any_exposed(group.broker, proofs) if proofs else known is not None and known.exposed
+    return leads or any(single.exposed for single in singles)
 
 
 def any_exposed(accused: int, proofs: Sequence[Proof]) -> bool:
@@ -352,6 +376,8 @@ def counted(group: Group, members: Members) -> Tally:
         count=count(group, rows),
         lowest=int(rows["offset"].min()),
         highest=int(rows["offset"].max()),
+        on_all=bool((rows["state"] == State.SPREAD).any()),
+        of_others=bool((rows["freed"] & np.isin(rows["state"], list(_STATUS))).any()),
         status=_STATUS.get(rows["state"][0], _OTHERWISE) if len(np.unique(rows["state"])) == 1 else _OTHERWISE,
     )
 

@@ -4,7 +4,7 @@ Suspects of one kind about one replica form a `Group`. While a group has few sus
 finding by itself. If it has more than `ALONE`, they are held here as columns, and one probe asks about a page of them.
 Each is proven by the same questions and the same decision as a single one. If more than `ALONE` are proven, the group
 becomes one incident, and single findings of the group become part of it. Otherwise its suspects are handed back to be
-probed one by one.
+probed one by one. A proven member moves to another group if a later probe accuses another replica, or nobody.
 
 Members get no events of their own. What is known of each is a row of the table ``members``, which is written with the
 events. A start reads the rows, so that an incident counts what it counted before.
@@ -366,7 +366,8 @@ class Incidents:
         self._done(page)
         if page.is_proven:
             proven = self._proven_of(page.group)
-            counted, soon = self._counted_once(proven, page, outcomes), now + self._retry_s
+            here = self._moved(proven, page, outcomes, asked_ms)
+            counted, soon = self._counted_once(proven, page, here), now + self._retry_s
             left = proven.judged(page, counted, asked_ms, soon)
             for claim in left.explained:
                 self._waiting_of(group_of_claim(claim)).members.add([claim], State.EXPLAINED)
@@ -381,6 +382,18 @@ class Incidents:
             self._on_others += [claim for outcome in outcomes for claim in outcome.left]
             waiting.end_round(now, self._retry_s, self._draw)
         self._tidy()
+
+    def _moved(self, proven: Proven, page: Page, outcomes: Sequence[Outcome], asked_ms: int) -> list[Outcome]:
+        """Count members of a page in the group that they are of by now; returns the outcomes of those that stay."""
+        nothing = Outcome(State.UNDECIDED)
+        moves = [one.state in OPEN and one.group != page.group for one in outcomes]
+        if any(moves):
+            at = proven.located(page)[moves]
+            self._let_go(proven, at[at >= 0])
+            there = [one if is_other else nothing for one, is_other in zip(outcomes, moves, strict=True)]
+            self._count(page, there, asked_ms)
+            proven.round += page.is_sample  # What happened to some may have happened to all.
+        return [nothing if is_other else one for one, is_other in zip(outcomes, moves, strict=True)]
 
     def _counted_once(self, proven: Proven, page: Page, outcomes: Sequence[Outcome]) -> list[Outcome]:
         """Return the outcomes of a page of proven ones; one that another incident counts now is over in this one."""
@@ -443,7 +456,7 @@ class Incidents:
             is_known = outcome.state is not State.UNDECIDED
             if is_known and outcome.group is not None and outcome.proof is not None:
                 part = found.setdefault((outcome.group, outcome.state), [])
-                part.append(remembering(claim, outcome.proof))
+                part.append(replace(remembering(claim, outcome.proof), freed=claim.freed or page.is_proven))
         for (group, state), claims in found.items():
             proven = self._proven_of(group)
             here = [claim for claim in claims if self._is_counted_here(claim, group, state)]
@@ -477,7 +490,8 @@ class Incidents:
                 back += self._to_be_alone(waiting)
                 del self._waiting[group]
         for group, proven in list(self._proven.items()):
-            if proven.event is not None or proven.writing or self._number(proven) + proven.tally.shown > self._alone:
+            is_many = self._number(proven) + proven.tally.shown > self._alone
+            if proven.event is not None or proven.writing or is_many or proven.tally.of_others:
                 continue
             if self._is_settled(group.place):
                 back += self._to_be_alone(proven)
@@ -574,7 +588,7 @@ class Incidents:
 
     def _begins(self, proven: Proven, number: int) -> bool:
         """Whether to report a group that is no incident, or was one: as a new incident, or as over."""
-        if number > self._alone or (proven.event is not None and number > 0):
+        if number > self._alone or proven.tally.of_others or (proven.event is not None and number > 0):
             # Of members that a process has proven and not reported, nobody knows yet whether the leader shows them.
             return bool(proven.proofs or not len(proven.members)) or self._is_at_rest(proven)
         is_many = proven.event is not None or number + proven.tally.shown > self._alone

@@ -168,10 +168,8 @@ class Judging:
         known = None if page.is_proven else self._ledger.standing(original.finding_id(self.cluster_id))
         if known is not None and known.stands:
             return Outcome(State.OVER)  # It is reported already.
-        accused = claim.broker if decision.has_spread else decision.accused
-        group = Group(claim.place, accused, decision.kind, claim.rule_of(decision.kind))
         state = State.UNSETTLED if agrees else State.SPREAD if decision.has_spread else State.WRONG
-        return Outcome(state, page.group if page.is_proven else group, Proof(claim, decision, answers))
+        return Outcome(state, _group_by_now(page, claim, decision), Proof(claim, decision, answers))
 
     def _outcome_of_one_said(self, original: Claim, decision: Decision, before: Sequence[Finding]) -> Outcome | None:
         """Return the outcome for a suspect on a transaction that is, or will be, a finding by itself; None for others.
@@ -328,7 +326,7 @@ class Judging:
         elif has_spread(known) or is_unsettled(known):
             changed = True
         else:
-            if _takes_back(decision, known) and has_proven_direction(known) and not _is_refuted(decision, known):
+            if known.stands and has_proven_direction(known) and _keeps_direction(decision, known.kind, known.broker):
                 # The proof of the direction is gone; the direction was proven all the same.
                 decision = replace(decision, kind=known.kind, accused=known.broker)
             changed = not known.stands or _has_changed(claim, decision, answers, known)
@@ -399,6 +397,22 @@ def _shown(claim: Claim, decision: Decision, answers: Answers) -> Outcome:
     """Return the outcome for a suspect on a transaction that only recorded answers prove, and that is over."""
     group = Group(claim.place, decision.accused, decision.kind, claim.rule_of(decision.kind))
     return Outcome(State.SHOWN, group, Proof(claim, decision, answers), resolution=str(decision.resolution))
+
+
+def _group_by_now(page: Page, claim: Claim, decision: Decision) -> Group:
+    """Return the group that counts what a probe has proven: a proven member's own, unless another is accused by now.
+
+    That may be nobody, or a replica that was asked in place of an accused that is gone.
+    """
+    if decision.verdict is not Verdict.CONFIRMED:
+        accused = claim.broker
+    elif page.is_proven and not claim.ended and _keeps_direction(decision, page.group.kind, page.group.broker):
+        accused = page.group.broker
+    else:
+        accused = decision.accused
+    if page.is_proven and accused == page.group.broker:
+        return page.group
+    return Group(claim.place, accused, decision.kind, claim.rule_of(decision.kind))
 
 
 def _is_over(decision: Decision) -> bool:
@@ -491,16 +505,24 @@ def _takes_back(decision: Decision, known: Finding) -> bool:
     return known.stands and known.broker != NOBODY and decision.accused == NOBODY
 
 
-def _is_refuted(decision: Decision, known: Finding) -> bool:
-    """Whether what had proven a finding's direction no longer proves it, for one of three reasons.
+def _keeps_direction(decision: Decision, kind: FindingKind, accused: int) -> bool:
+    """Whether what a finding, or a member of an incident, accuses stays proven, although the verdict accuses nobody.
+
+    What had proven the direction proves it no more for one of three reasons.
 
     - It was truncated: a tombstone that the log does not have deletes nothing.
     - The replicas against the accused differ, so the newest value may be wrong too.
     - What the accused had held open has ended, and how is not proven.
+
+    Args:
+        decision: the verdict of a confirming probe.
+        kind: the kind as which it was reported.
+        accused: whom it accused, or nobody.
     """
-    differ = known.kind is FindingKind.RECORD_MISSING and len(against(decision.sides, known.broker)) > 1
-    has_ended = known.kind in OPEN_KINDS and decision.kind not in OPEN_KINDS
-    return decision.proof_truncated or differ or has_ended
+    differ = kind is FindingKind.RECORD_MISSING and len(against(decision.sides, accused)) > 1
+    has_ended = kind in OPEN_KINDS and decision.kind not in OPEN_KINDS
+    is_refuted = decision.proof_truncated or differ or has_ended
+    return decision.accused == NOBODY != accused and not is_refuted
 
 
 def _says_it(known: Finding | None, claim: Claim) -> bool:

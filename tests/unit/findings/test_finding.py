@@ -102,7 +102,7 @@ def test_truncated_records_are_missed_on_the_leader_whose_newer_epoch_is_in_sync
 
 @pytest.mark.parametrize(("leading", "exposed"), [(5, True), (7, True), (4, False), (None, False)])
 def test_a_lost_head_is_missed_on_a_leader_whose_log_begins_as_late(leading: int | None, exposed: bool) -> None:
-    decision = Decision(Verdict.CONFIRMED, FindingKind.LOG_HEAD_MISSING, "r", accused=2)
+    decision = Decision(Verdict.CONFIRMED, FindingKind.LOG_HEAD_MISSING, "r", accused=2, lost_below=5)
     away = silent(1)
     leader = away if leading is None else ReplicaAnswer(1, log_start_offset=leading)
     replicas = {1: leader, 2: ReplicaAnswer(2, log_start_offset=5)}

@@ -84,6 +84,7 @@ class Decision:
         sides: the brokers on each side, by their answers or by what the views recorded; ``reason`` says whose answer
             was only recorded. If a replica is accused, the brokers on other sides are its witnesses.
         lost_epoch: the leader epoch of the records that a truncated log has lost.
+        lost_below: the offset below which a log has lost its head, as the claim says.
         in_part: for a claim that other findings explain: whether they explain only a part of it. Then the claim's
             finding is opened again once the other findings have ended, even if no replica shows the difference by then.
         lacks: offset of the key's value that another replica shows, while the accused shows none because of a
@@ -101,6 +102,7 @@ class Decision:
     sides: Mapping[Side, tuple[int, ...]] = field(default_factory=dict)
     was_shown: bool = False
     lost_epoch: int = UNKNOWN
+    lost_below: int = UNKNOWN
     proof_truncated: bool = False
     in_part: bool = False
     lacks: int = UNKNOWN
@@ -133,7 +135,7 @@ class Decision:
             case Extent.FROM:
                 return answers.leader_lacks_it(accused, self.lost_epoch)
             case Extent.BELOW:
-                return answers.leader_begins_as_late(accused)
+                return answers.leader_begins_as_late(self.lost_below)
             case Extent.RECORD | Extent.STOPPED:
                 return False
 

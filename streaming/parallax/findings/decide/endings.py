@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from parallax.findings.answers import ABORTED, COMMITTED, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.decide.case import Case
-from parallax.findings.decide.lineage import end_shown, has_lost_its_end, is_another_log, lists_as_aborted
+from parallax.findings.decide.lineage import end_shown, has_lost_its_end, is_another_log
 from parallax.model import UNKNOWN, FindingKind
 from parallax.sides import Side, by_broker
 
@@ -16,7 +16,8 @@ def live_outcome(claim: Claim, answer: ReplicaAnswer) -> str | None:
     """Return whether a replica now shows the claim's record as ``committed`` or ``aborted``.
 
     If the record is gone, and the replica's list of aborted transactions names the record's transaction, the result is
-    ``aborted``. The result is None in three cases:
+    ``aborted``. An entry that begins below that transaction does not name it: the replica may never have held the
+    record, for the cleaner had taken it together with its end marker. The result is None in three cases:
 
     - The record lies at or above the last stable offset, where the log may still be truncated.
     - Another producer's record lies at the record's offset.
@@ -29,9 +30,8 @@ def live_outcome(claim: Claim, answer: ReplicaAnswer) -> str | None:
         known = UNKNOWN not in (shown.producer_id, claim.producer_id)
         # If another log replaced this one, another producer's record may be there.
         return None if known and shown.producer_id != claim.producer_id else shown.outcome
-    if shown is None and lists_as_aborted(claim, answer, claim.transaction_start_offset):
-        return ABORTED
-    return None
+    is_listed = shown is None and (claim.producer_id, claim.surely_begins_at) in answer.aborted
+    return ABORTED if is_listed and not is_another_log(claim, answer) else None
 
 
 def live_outcomes(case: Case) -> dict[int, str]:

@@ -5,6 +5,8 @@ The log then begins above another replica's, although no policy deletes records.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from parallax.findings.decide.case import Case, Decision, Resolution, names
 
 
@@ -16,6 +18,10 @@ def head_missing(case: Case) -> Decision:
     nothing counts as lost on all replicas: retention and DeleteRecords move the log start of each replica at another
     time.
     """
+    return replace(_head_missing(case), lost_below=case.claim.offset)
+
+
+def _head_missing(case: Case) -> Decision:
     start = case.accused.log_start_offset
     lower = [a for a in case.others if a.log_start_offset < start and not a.is_empty]
     if start < case.claim.offset and not lower:

@@ -35,9 +35,9 @@ def transaction(case: Case) -> Decision:
     claim, accused = case.claim, case.accused
     if claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER:
         if _has_truncated_its_end(case):
-            return contradicted_before(case)
+            return _unless_held_back(case, contradicted_before(case))
         if not has_cleaned_its_end(case):
-            return contradiction(case)
+            return _unless_held_back(case, contradiction(case))
     elif rests_on(case) is not Belongs.YES:
         return _of_a_truncated_log(case)
     if claim.producer_id == UNKNOWN:
@@ -58,31 +58,30 @@ def transaction(case: Case) -> Decision:
 
 def _open_no_more(case: Case) -> Decision:
     """Decide on a transaction that the accused does not hold open, or does not any more."""
-    decision = ended(case) if is_end_proven(case) else ended_somewhere(case)
-    if case.live_only and decision.verdict is Verdict.PENDING:
-        return _held_by_another(case) or decision
-    return decision
+    return _unless_held_back(case, ended(case) if is_end_proven(case) else ended_somewhere(case))
 
 
-def _held_by_another(case: Case) -> Decision | None:
-    """Say that a finding is over where another transaction holds the accused by now; None where none does.
+def _unless_held_back(case: Case, decision: Decision) -> Decision:
+    """Return a decision, unless it is that a finding has to wait for an accused that a transaction holds back by now.
 
-    Until that one ends, nobody can say what became of the first. A replica that had ended the first was past it, so
-    another log has replaced that one. This log may come to end it wrongly as well, if it holds the record and not the
-    end marker.
+    Then the finding is over. Until the transaction ends, nobody can say what became of the finding's own. A replica
+    that had ended its own was past it, so another log has replaced the one that was read. The new log may come to end
+    it wrongly as well, if it holds the record and not the end marker. But then it contradicts no marker that it holds.
     """
     claim, accused = case.claim, case.accused
-    other = next((one for one in accused.open_transactions or () if accused.is_held_by(one)), None)
-    is_gone, gone = True, "does not hold the transaction open any more"
+    held = next((one for one in accused.open_transactions or () if accused.is_held_by(one)), None)
+    if not case.live_only or decision.verdict is not Verdict.PENDING or held is None:
+        return decision
+    gone = "does not hold the transaction open any more"
     if claim.kind not in OPEN_KINDS:
         is_decided = accused.last_stable_offset > claim.first_offset
-        is_another = accused.lacks(claim.first_offset) or is_another_log(claim, accused)
-        is_another |= end_shown(claim, accused) is not None
-        is_gone = is_another and not (is_decided or claim.spread)
+        is_another = claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER or accused.lacks(claim.first_offset)
+        is_another |= is_another_log(claim, accused) or end_shown(claim, accused) is not None
+        if is_decided or claim.spread or not is_another:
+            return decision
         gone = f"does not show the outcome of offset {claim.first_offset} any more"
-    if other is None or not is_gone:
-        return None
-    reason = f"broker {accused.broker} {gone}; it holds another one open, at offset {other.start_offset}"
+    which = "it" if held == _held(claim, accused) else "another one"
+    reason = f"broker {accused.broker} {gone}; it holds {which} open, at offset {held.start_offset}"
     return case.dismissed(reason, Resolution.UNPROVEN)
 
 

@@ -109,5 +109,13 @@ def test_a_log_that_is_empty_has_not_got_its_head_back(spread: bool) -> None:
 def test_a_leader_whose_log_is_empty_shows_no_head_either() -> None:
     leading = replica(1, log_start_offset=0, log_end_offset=0)
     told = answered(leading, replica(2, log_start_offset=5), replica(3))
-    assert told.leader_begins_as_late(2)
-    assert not answered(replica(1), replica(2, log_start_offset=5)).leader_begins_as_late(2)
+    assert told.leader_begins_as_late(5)
+    assert not answered(replica(1), replica(2, log_start_offset=5)).leader_begins_as_late(5)
+
+
+def test_a_leader_shares_the_loss_though_the_accused_has_lost_more_since() -> None:
+    leading, accused = replica(1, log_start_offset=5), replica(2, log_start_offset=9)
+    told = answered(leading, accused, replica(3, log_start_offset=5))
+    assert decide(CLAIM, told).is_shared_by_leader(2, told)
+    lower = answered(replica(1, log_start_offset=4), accused, replica(3))
+    assert not decide(CLAIM, lower).is_shared_by_leader(2, lower)

@@ -178,8 +178,20 @@ class TestOutcome:
         self, instead: dict[str, Any]
     ) -> None:
         recorded = replace(self.c2a, recorded=Recorded(outcomes={1: "committed", 3: "committed"}))
-        replaced = replica(2, aborted=((PRODUCER, 5),), **instead)
+        recorded = replace(recorded, transaction_start_offset=5)
+        listed = replica(2, aborted=((PRODUCER, 5),))
+        assert outcome_of(recorded, replica(1), listed, replica(3), live_only=True) is Verdict.CONFIRMED
+        replaced = replace(listed, **instead)
         assert outcome_of(recorded, replica(1), replaced, replica(3), live_only=True) is Verdict.DISMISSED
+
+    def test_an_entry_from_below_tells_nothing_of_a_record_that_is_gone(self) -> None:
+        shown = {"offset": 15, "transaction_start_offset": 10, "marker_offset": 16}
+        unproven = replace(self.c2a, **shown, recorded=Recorded(end_unproven=True))
+        holds = replica(1, committed={15: record(15, "committed")})
+        listed = replica(2, aborted=((PRODUCER, 10),))
+        assert outcome_of(unproven, holds, listed) is Verdict.DISMISSED
+        assert outcome_of(unproven, holds, replace(listed, aborted=((PRODUCER, 15),))) is Verdict.CONFIRMED
+        assert outcome_of(replace(unproven, recorded=Recorded()), holds, listed) is Verdict.CONFIRMED
 
     def test_one_whose_log_is_another_keeps_nobody_else_from_being_a_witness(self) -> None:
         another = replica(1, markers=(marker(10, "commit"),))

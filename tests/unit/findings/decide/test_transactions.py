@@ -97,6 +97,18 @@ class TestOpenTransaction:
         assert outcome_of(found, replica(1), may_end_it_wrongly, replica(3), live_only=True) is Verdict.PENDING
         assert outcome_of(found, replica(1), held, replica(3)) is Verdict.PENDING
 
+    @pytest.mark.parametrize("by", [PRODUCER + 1, PRODUCER], ids=["another", "its own"])
+    def test_a_contradicted_marker_is_over_where_a_log_is_held_back_at_the_record(self, by: int) -> None:
+        start = 10 if by == PRODUCER else 5
+        open_ = (OpenTransaction(producer_id=by, start_offset=start),)
+        held = replica(2, open_transactions=open_, last_stable_offset=start, uncommitted={10: record()})
+        found = claim(FindingKind.OUTCOME_CONTRADICTS_MARKER, confirmed_at_ms=1)
+        got = decide(found, answers(replica(1), held, replica(3)), live_only=True)
+        assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.UNPROVEN)
+        assert f"it holds {'it' if by == PRODUCER else 'another one'} open, at offset {start}" in got.reason
+        assert outcome_of(found, replica(1), replace(held, open_transactions=()), live_only=True) is Verdict.PENDING
+        assert outcome_of(found, replica(1), held, replica(3)) is Verdict.PENDING
+
     def test_open_on_every_replica_is_a_long_transaction(self) -> None:
         everywhere = [replica(b, open_transactions=OPEN) for b in (1, 2, 3)]
         assert outcome_of(self.marker_missing, *everywhere) is Verdict.DISMISSED
