@@ -326,7 +326,7 @@ class StorageSettings(_Section):
     record: Literal["rows", "differing"] = Field(
         "rows",
         description="`rows` keeps what each replica showed. `differing` keeps a row that several replicas, or both "
-        "views, showed alike only once, from storage.settled_hours on. All commands, the page and audits read "
+        "views, showed alike only once, from storage.settled_hours on. Commands, page and audits read "
         "the same either way; programs of your own that read the tables do not.",
     )
     differing_topics: Annotated[str, AfterValidator(_regular_expression)] = Field(

@@ -50,7 +50,7 @@ def seen(
 ) -> None:
     """Show what a consumer of each replica had seen of a key, or at an offset, at a given time.
 
-    The job's tables say it; no broker is asked. Keys are looked up by their hash. Exit code 3: it is unknown for a
+    The tables say it; no broker is asked. Keys are looked up by their hash. Exit code 3: it is unknown of a
     replica.
     """
     from parallax.config import ConfigError

@@ -56,8 +56,8 @@ VIEWS = Table(
     "read_uncommitted, read_committed",
     "What each replica showed to consumers of one isolation level. One row for each record or end marker, and one "
     "position row for each range that was read. Append-only; rows older than storage.retention_hours go. "
-    "With storage.record: differing, a row that several replicas showed alike lies only under the lowest broker id, "
-    "and in read_uncommitted if both tables have it. "
+    "With storage.record: differing, a row that was shown alike lies only once, in read_uncommitted if it was shown "
+    "there, under the lowest broker id. "
     "Partitioned by recorded_on, the UTC date of the recording.",
     (
         Column("topic", pa.string(), "Topic."),
