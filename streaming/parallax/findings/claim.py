@@ -177,6 +177,14 @@ class Recorded:
     was_deletion: bool = False
     shown_from: int = UNKNOWN
 
+    def of_another(self) -> Recorded:
+        """What of this holds for another record of the claim's transaction, too.
+
+        A transaction has one outcome. But where a lower end marker may have been there, the other record may be of
+        another transaction of the producer, and nobody has seen what its outcome was.
+        """
+        return replace(self, lacks=UNKNOWN, outcomes={} if self.end_unproven else self.outcomes)
+
     @classmethod
     def parse(cls, text: str) -> Recorded:
         """Return recorded evidence from JSON text.

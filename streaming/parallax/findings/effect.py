@@ -126,7 +126,7 @@ def covered(claim: Claim, recorded: TransactionRecords) -> list[Claim]:
             offset=offset,
             key_hash_hi=high,
             key_hash_lo=low,
-            recorded=claim.recorded if offset == claim.offset else replace(claim.recorded, lacks=UNKNOWN),
+            recorded=claim.recorded if offset == claim.offset else claim.recorded.of_another(),
         )
         for offset, (high, low) in recorded.records
         if offset != claim.offset or (claim.key is None and claim.confirmed_at_ms)

@@ -193,3 +193,15 @@ def test_a_later_end_marker_of_the_accused_alone_says_nothing_of_records_it_lack
     for one in (suspect, replace(suspect, offset=19, transaction_start_offset=19)):
         got = whole(one, replace(answers(*gone), rest=((rest, answers(*gone)),)))
         assert (got.decision.verdict, got.decision.was_shown) == (Verdict.DISMISSED, False)
+
+
+@pytest.mark.parametrize(("end_unproven", "is_told"), [(False, True), (True, False)])
+def test_the_outcome_of_one_record_is_that_of_another_only_if_no_end_lay_between_them(
+    end_unproven: bool, is_told: bool
+) -> None:
+    # Broker 2 has aborted the record at 10. That at 11 it may never have held: the ABORT of the first may have lain
+    # between, and the COMMIT at 20 may have ended the second alone.
+    recorded = Recorded(outcomes={2: "aborted"}, markers={1: "commit", 2: "abort"}, end_unproven=end_unproven)
+    suspect = claim(FindingKind.COMMITTED_RECORD_ABORTED, key_hash_lo=1, recorded=recorded)
+    (rest,) = covered(suspect, TransactionRecords(((10, K1), (11, K2))))
+    assert rest.recorded.outcomes == ({2: "aborted"} if is_told else {})
