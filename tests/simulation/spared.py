@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 
 from parallax.compare.blocks import alike
 from parallax.compare.observations import POSITION, Observations, ViewRows
-from parallax.compare.spared import Spared, compare
+from parallax.compare.spared import without_rows
 from parallax.compare.state import PartitionState
 from parallax.compare.step import StepResult, step
-from parallax.compare.withheld import Places, Views
+from parallax.compare.withheld import Places, Views, compare
 from parallax.compare.withholding import Limits
 from parallax.config import CompareSettings
 from tests.simulation.blocks import GRAIN, Read, added_up
@@ -93,36 +93,22 @@ class Sparing(Comparing):
         found = alike({(b, v): added_up(of) for (v, b), of in taken.items() if v != PROGRESS}, GRAIN)
         self.judged["ran micro-batches: all"] += 1
         self.judged["ran rows: all"] += len(seen.rows)
-        spared, read = None, []
-
-        def rows() -> ViewRows:
-            read.append(True)
-            return seen.rows
 
         def never(places: Places, start: int, end: int) -> ViewRows:
             raise AssertionError("no rows are withheld")
 
-        given = seen
+        terms: Any = (settings, self.cluster.now, Views(0, never))
         if found is not None:
-            spared = Spared(found, rows)
             offset = seen.rows.offset
             is_left = (seen.rows.kind == POSITION) | (offset < found.start) | (offset >= found.end)
             given = replace(seen, rows=seen.rows.take(is_left))
             self.judged["ran micro-batches: with offsets that are alike"] += 1
-        made = compare(
-            self.by_sums,
-            given,
-            spared,
-            settings,
-            self.cluster.now,
-            Views(0, never),
-            limits=NONE_WITHHELD,
-            **options,
-        )
-        if spared is not None and not read:
-            self.judged["ran micro-batches: without rows of these"] += 1
-            self.judged["ran rows: that were spared"] += len(seen.rows) - len(given.rows)
-        return made
+            made = without_rows(self.by_sums, given, found, *terms, limits=NONE_WITHHELD, **options)
+            if made is not None:
+                self.judged["ran micro-batches: without rows of these"] += 1
+                self.judged["ran rows: that were spared"] += len(seen.rows) - len(given.rows)
+                return made
+        return compare(self.by_sums, seen, *terms, limits=NONE_WITHHELD, **options)
 
 
 @dataclass

@@ -7,9 +7,9 @@ each stretch is compared by itself. What is found is the same both ways.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +19,6 @@ from parallax.compare.footers import Looked, Sparing, sparing
 from parallax.compare.observations import ViewRows
 from parallax.compare.recorded import observed
 from parallax.compare.segments import Segment, States, Store
-from parallax.compare.spared import Spared
 from parallax.compare.together import Gathering, Seen, Terms, Told, step_buckets, without_rows
 from parallax.compare.work import STRETCH, Options, Stretch, Work
 from parallax.model import TopicPartition
@@ -98,9 +97,7 @@ class _Task:
                         yield told
                         return
                     tries -= 1
-            gathering, found = self._looked(rest[:1])
-            seen = self._seen(rest[:1], gathering, found)
-            yield step_buckets(self._touched(seen), seen, self._terms(rest[:1]))
+            yield self._alone(rest[0])
             rest = rest[1:]
             if rest:
                 self.states |= {bucket: one.as_put() for bucket, one in self.states.items()}
@@ -110,7 +107,17 @@ class _Task:
         seen, terms = self._seen(stretches, gathering, found), self._terms(stretches)
         touched = self._touched(seen)
         ready = without_rows(touched, seen, terms)
-        return None if ready is None else step_buckets(touched, seen, terms, ready)
+        return step_buckets(touched, seen, terms, ready) if ready.keys() == seen.spared.keys() else None
+
+    def _alone(self, stretch: Stretch) -> Told:
+        """Compare one stretch; rows that were not read and are needed are read, of all partitions at a time."""
+        gathering, found = self._looked([stretch])
+        seen, terms = self._seen([stretch], gathering, found), self._terms([stretch])
+        touched = self._touched(seen)
+        ready = without_rows(touched, seen, terms)
+        if needed := seen.spared.keys() - ready.keys():
+            seen = seen.with_rows(_rows(self.options, stretch.files, needed))
+        return step_buckets(touched, seen, terms, ready)
 
     def _looked(self, stretches: Sequence[Stretch]) -> tuple[Gathering, Sparing]:
         """Look at the footers: which rows of the task's partitions need not be read."""
@@ -126,8 +133,7 @@ class _Task:
             footer, folder = found.footers.get((name, file.path)), _files(options.storage, name)
             for part in observed(folder, name, file, gathering.wants, options.brokers, footer=footer):
                 gathering.take(part)
-        rows = partial(_rows, options, files)
-        return gathering.seen({place: Spared(alike, partial(rows, place)) for place, alike in found.alike.items()})
+        return gathering.seen(found.alike)
 
     def _touched(self, seen: Seen) -> dict[int, States]:
         """The states of the buckets in which something was observed; those that are new are loaded."""
@@ -141,15 +147,20 @@ class _Task:
         return Terms(options.compare, self.work.now_ms, views, options.from_log_start)
 
 
-def _rows(options: Options, files: Sequence[tuple[str, DataFile]], place: TopicPartition) -> ViewRows:
-    """All rows of a partition in some files of the views."""
+def _rows(
+    options: Options, files: Sequence[tuple[str, DataFile]], places: Collection[TopicPartition]
+) -> dict[TopicPartition, ViewRows]:
+    """All rows of some partitions in some files of the views."""
 
     def wanted(topic: str, partition: int) -> bool:
-        return place == (topic, partition)
+        return (topic, partition) in places
 
-    views = [(name, file) for name, file in files if name in VIEWS]
-    parts = (observed(_files(options.storage, name), name, file, wanted) for name, file in views)
-    return ViewRows.concat(one.rows for of_file in parts for part in of_file for one in part.each())
+    found: dict[TopicPartition, list[ViewRows]] = {place: [] for place in places}
+    for name, file in files:
+        for part in observed(_files(options.storage, name), name, file, wanted) if name in VIEWS else ():
+            for one in part.each():
+                found[TopicPartition(one.topic, one.partition)].append(one.rows)
+    return {place: ViewRows.concat(rows) for place, rows in found.items()}
 
 
 @lru_cache(maxsize=8)

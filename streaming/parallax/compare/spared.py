@@ -1,19 +1,18 @@
 """Compares a micro-batch of one partition without reading the rows of offsets where all replicas' sums are equal.
 
 The sums were recorded with the rows (`parallax.views.blocks`), so they are known before any row is read. Rows below and
-behind these offsets are compared one by one. In two cases all rows are read after all: the state does not allow to pass
-the offsets by their sums (`parallax.compare.agreed.fits`), or a reader reported a break, such as a truncation.
+behind these offsets are compared one by one. In two cases all rows are needed after all: the state does not allow to
+pass the offsets by their sums (`parallax.compare.agreed.fits`), or a reader reported a break, such as a truncation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from parallax.compare import withheld
 from parallax.compare.agreed import fits, goes_on, is_new
 from parallax.compare.blocks import Agreed, Alike, Opens
 from parallax.compare.breaks import of_the_topic
@@ -37,60 +36,6 @@ from parallax.config import CompareSettings
 from parallax.model import Outcome, ReadEvent
 
 _OK, _ADDED = EVENT_CODE[ReadEvent.OK], EVENT_CODE[ReadEvent.PARTITION_ADDED]
-
-
-@dataclass(frozen=True, slots=True)
-class Spared:
-    """Rows of one partition that a micro-batch has not read, because all readers' sums of them are equal.
-
-    Attributes:
-        alike: the range of their offsets.
-        rows: a function that reads all rows of the partition in this micro-batch after all. It returns those of each
-            reader in the order in which they were recorded.
-    """
-
-    alike: Alike
-    rows: Callable[[], ViewRows]
-
-
-def compare(
-    state: PartitionState,
-    seen: Observations,
-    spared: Spared | None,
-    settings: CompareSettings,
-    now_ms: int,
-    views: Views,
-    *,
-    limits: Limits | None = None,
-    **options: Any,
-) -> StepResult:
-    """Compare a micro-batch of one partition, of which some rows were left unread because their sums are equal.
-
-    If these rows are needed after all, they are read. The result is the same either way.
-
-    Args:
-        state: the state after the micro-batch before; not changed.
-        seen: what this micro-batch showed, without the rows that were not read.
-        spared: the rows that were not read; None if all were read.
-        settings: for the grace period and the cap of the state.
-        now_ms: milliseconds since 1970 UTC.
-        views: reads withheld rows again, when they are needed.
-        limits: how many rows must wait before any are withheld; None for the defaults.
-        options: further arguments of `parallax.compare.step.step`.
-
-    Returns:
-        The new state, the suspects, and the coverage.
-
-    Raises:
-        RowsGoneError: rows that were withheld and are needed are no longer in the views.
-        OSError: the views cannot be read.
-    """
-    if spared is not None:
-        made = without_rows(state, seen, spared.alike, settings, now_ms, views, limits=limits, **options)
-        if made is not None:
-            return made
-        seen = replace(seen, rows=spared.rows())
-    return withheld.compare(state, seen, settings, now_ms, views, limits=limits, **options)
 
 
 def without_rows(
@@ -227,4 +172,4 @@ def _raised(state: PartitionState, name: str, offset: int) -> PartitionState:
     return made
 
 
-__all__ = ["Spared", "compare", "without_rows"]
+__all__ = ["without_rows"]

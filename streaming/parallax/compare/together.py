@@ -7,20 +7,20 @@ tables.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 
-from parallax.compare import spared
+from parallax.compare import spared, withheld
 from parallax.compare.anew import NOT_OF_ONE_PARTITION, begin_anew, line_of
 from parallax.compare.blobs import Blobs
+from parallax.compare.blocks import Alike
 from parallax.compare.gathered import Gathered, Ordered
 from parallax.compare.joint import MANY_ROWS, Quiet, step_quiet
-from parallax.compare.observations import Array, Observations
+from parallax.compare.observations import Array, Observations, ViewRows
 from parallax.compare.results import pieces, to_columns, to_json
 from parallax.compare.segments import States, bucket_of
-from parallax.compare.spared import Spared
 from parallax.compare.step import StepResult
 from parallax.compare.withheld import Views
 from parallax.config import CompareSettings
@@ -36,13 +36,13 @@ class Seen:
         buckets: for each partition of ``few``, the number of its bucket.
         many: by bucket and partition, the observations of the other partitions: they have many rows, or are in
             ``spared``.
-        spared: by partition, rows that were not read because the sums of all replicas are equal.
+        spared: by partition, the offsets whose rows were not read, because the sums of all replicas are equal.
     """
 
     few: Ordered
     buckets: Sequence[int]
     many: Mapping[int, Mapping[TopicPartition, list[Observations]]]
-    spared: Mapping[TopicPartition, Spared]
+    spared: Mapping[TopicPartition, Alike]
 
     @property
     def touched(self) -> list[int]:
@@ -51,6 +51,22 @@ class Seen:
         Only their states are read and written.
         """
         return sorted({*self.buckets, *self.many})
+
+    def with_rows(self, rows: Mapping[TopicPartition, ViewRows]) -> Seen:
+        """The same, with all rows of some partitions of ``spared``.
+
+        Args:
+            rows: by partition, all rows that the micro-batch has of it, those of each reader in the order in which they
+                were recorded.
+        """
+        many = {
+            bucket: {
+                place: [replace(Observations.concat(parts), rows=rows[place])] if place in rows else parts
+                for place, parts in places.items()
+            }
+            for bucket, places in self.many.items()
+        }
+        return replace(self, many=many)
 
 
 class Gathering:
@@ -76,11 +92,11 @@ class Gathering:
         """Add rows that were read from a data file. Call it in the order in which the rows were recorded."""
         self._parts.append(part)
 
-    def seen(self, spared: Mapping[TopicPartition, Spared]) -> Seen:
+    def seen(self, spared: Mapping[TopicPartition, Alike]) -> Seen:
         """Everything that was collected; call it once, at the end.
 
         Args:
-            spared: by partition, rows that were not read because the sums of all replicas are equal.
+            spared: by partition, the offsets whose rows were not read, because the sums of all replicas are equal.
         """
         rows: dict[TopicPartition, int] = {}
         for part in self._parts:
@@ -145,7 +161,7 @@ Ready = Mapping[TopicPartition, StepResult]
 """By partition, the result of comparing it. Some of its rows were left unread, because their sums are equal."""
 
 
-def without_rows(before: Mapping[int, States], seen: Seen, terms: Terms) -> Ready | None:
+def without_rows(before: Mapping[int, States], seen: Seen, terms: Terms) -> Ready:
     """Compare the partitions in ``seen.spared``: some of their rows were left unread, because their sums are equal.
 
     Args:
@@ -154,8 +170,8 @@ def without_rows(before: Mapping[int, States], seen: Seen, terms: Terms) -> Read
         terms: the settings and the time, the same for all partitions.
 
     Returns:
-        The new state, suspects and coverage of each of these partitions; no other partition is in it. None, for all of
-        them together, if the rows of a single one are needed after all, or comparing it raised an error.
+        The new state, suspects and coverage of those of these partitions whose unread rows are not needed. A partition
+        whose comparison raised an error is not among them.
 
     Raises:
         OSError: a file of a state cannot be read.
@@ -169,7 +185,7 @@ def without_rows(before: Mapping[int, States], seen: Seen, terms: Terms) -> Read
                 made = spared.without_rows(
                     before[bucket].get(place),
                     Observations.concat(places[place]),
-                    seen.spared[place].alike,
+                    seen.spared[place],
                     terms.settings,
                     terms.now_ms,
                     terms.views(place),
@@ -179,23 +195,21 @@ def without_rows(before: Mapping[int, States], seen: Seen, terms: Terms) -> Read
                 raise
             except Exception:  # noqa: BLE001 - comparing it by its rows says what is wrong with it
                 made = None
-            if made is None:
-                return None
-            ready[place] = made
+            if made is not None:
+                ready[place] = made
     return ready
 
 
-def step_buckets(before: Mapping[int, States], seen: Seen, terms: Terms, ready: Ready | None = None) -> Told:
+def step_buckets(before: Mapping[int, States], seen: Seen, terms: Terms, ready: Ready) -> Told:
     """Compare what a micro-batch showed of one Spark task's partitions; the new states are put into ``before``.
 
     A partition whose comparison raises an error begins again alone, and its offsets are unknown (`begin_anew`).
 
     Args:
         before: by bucket (share of the partitions), the states of its partitions; it is changed.
-        seen: what the micro-batch showed.
+        seen: what the micro-batch showed, with all rows of the partitions that are not in ``ready``.
         terms: the settings and the time, the same for all partitions.
-        ready: what `without_rows` returned for the same states: these partitions are not compared again. None if it was
-            not called.
+        ready: what `without_rows` returned for the same states: these partitions are not compared again.
 
     Returns:
         The suspects and the coverage of all partitions in ``seen``.
@@ -220,14 +234,8 @@ def step_buckets(before: Mapping[int, States], seen: Seen, terms: Terms, ready: 
         try:
             observations = observed()
             state = before[bucket].get(place)
-            result = (ready or {}).get(place) or spared.compare(
-                state,
-                observations,
-                seen.spared.get(place),
-                settings,
-                now_ms,
-                terms.views(place),
-                from_log_start=terms.from_log_start,
+            result = ready.get(place) or withheld.compare(
+                state, observations, settings, now_ms, terms.views(place), from_log_start=terms.from_log_start
             )
             text = to_json(result.suspects, result.coverage)
         except NOT_OF_ONE_PARTITION:

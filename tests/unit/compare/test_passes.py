@@ -132,7 +132,7 @@ def test_a_task_tries_twice_at_most_to_compare_several_stretches_in_one_pass(
     tmp_path: Path, stretches: list[int], monkeypatch: pytest.MonkeyPatch, commits: int, tries: int
 ) -> None:
     tried: list[int] = []
-    monkeypatch.setattr(passes, "without_rows", lambda *_: tried.append(1))
+    monkeypatch.setattr(passes._Task, "_together", lambda *_: tried.append(1))
     comparison = Comparison(recorded(tmp_path, as_it_is, range(commits)))
     comparison.step()
     assert (len(tried), stretches) == (tries, [1] * commits)

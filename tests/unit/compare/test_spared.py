@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from parallax.compare import passes, recorded, spared, sums
+from parallax.compare import passes, recorded, spared, sums, withheld
 from parallax.compare.blocks import Alike, Recorded, alike
 from parallax.compare.footers import Sparing
 from parallax.compare.observations import POSITION, Observations, ViewRows, topic_id_code
-from parallax.compare.spared import Spared, without_rows
+from parallax.compare.spared import without_rows
 from parallax.compare.state import CONTENT, FOLLOWED, WHOLE_SO_FAR, PartitionState
 from parallax.compare.step import StepResult, step
 from parallax.compare.sums import Grain
@@ -345,24 +345,20 @@ class Apart(BothWays):
         self.counts["rows"] += len(seen.rows)
 
     def without(self, seen: Observations, found: Alike | None) -> StepResult:
-        read: list[int] = []
-
-        def rows() -> ViewRows:
-            read.append(len(seen.rows))
-            return seen.rows
-
         given = seen.rows
         if found is not None:
             is_alike = (given.offset >= found.start) & (given.offset < found.end)
             given = given.take((given.kind == POSITION) | ~is_alike)
-        unread = None if found is None else Spared(found, rows)
         self.counts["alike"] += found is not None
         views = Views(0, lambda *_: ViewRows.none())
         limits = Limits(worth=1 << 62)
-        made = spared.compare(self.by_blocks, replace(seen, rows=given), unread, SETTINGS, 0, views, limits=limits)
-        if not read:
-            self.counts["spared"] += len(seen.rows) - len(given)
-        return made
+        if found is not None:
+            few = replace(seen, rows=given)
+            made = without_rows(self.by_blocks, few, found, SETTINGS, 0, views, limits=limits)
+            if made is not None:
+                self.counts["spared"] += len(seen.rows) - len(given)
+                return made
+        return withheld.compare(self.by_blocks, seen, SETTINGS, 0, views, limits=limits)
 
 
 @pytest.mark.parametrize("seeds", [range(60), pytest.param(range(60, 4000), marks=pytest.mark.release)])
