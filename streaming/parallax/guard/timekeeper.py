@@ -204,20 +204,21 @@ class Timekeeper:
         for one in late:
             groups.setdefault((one.broker, one.absence.unclear), []).append(one)
         for (_, unclear), those in groups.items():
-            words = _words(those, self._shell, is_audited=self._is_audited)
             if unclear is Unclear.REASSIGNED:
-                log.info("replicas are copied again", **words)
+                log.info("replicas are copied again", **_words(those, self._shell, is_audited=self._is_audited))
             elif unclear is Unclear.NO_TIME:
-                log.info(_UNTOLD, **words)
+                log.info(_UNTOLD, **_words(those, self._shell, is_audited=self._is_audited))
             elif unclear is Unclear.SLOW:
-                log.warning("a repair copied replicas too slowly", **words)
+                log.warning(
+                    "a repair copied replicas too slowly", **_words(those, self._shell, is_audited=self._is_audited)
+                )
             elif unclear is not None:
-                log.warning(_UNTOLD, **words)
+                log.warning(_UNTOLD, **_words(those, self._shell, is_audited=self._is_audited))
             else:
-                log.warning("replicas were back too late", **words)
+                log.warning("replicas were back too late", **_words(those, self._shell, is_audited=self._is_audited))
 
 
-def _words(late: Sequence[Late], shell: Shell, *, is_audited: bool) -> dict[str, Any]:
+def _words(late: Sequence[Late], shell: Shell, *, is_audited: bool = True) -> dict[str, Any]:
     """What the log says of late replicas of one broker, of one reason."""
     first = late[0].absence
     bounds = [one.absence.bound_ms for one in late if one.absence.bound_ms is not None]
