@@ -221,11 +221,11 @@ class TableFile:
 
 
 Limits = Mapping[str, tuple[Any, Any]]
-"""By the name of a column, bounds of its values: none is below the first or above the second."""
+"""By the name of a column, two values between which all of its values lie."""
 
 
 def limits(group: Any, names: Collection[str]) -> Limits:
-    """The bounds of columns of a row group, as its statistics have them; a column without statistics is left out.
+    """The bounds of columns of a row group, by its statistics. A column without statistics is left out.
 
     Args:
         group: the row group's metadata, as pyarrow gives them (``RowGroupMetaData``).
