@@ -343,7 +343,7 @@ class StorageSettings(_Section):
 
     @model_validator(mode="after")
     def _settled_first(self) -> Self:
-        # Both ages are counted from the end of a date: retention drops it after whole days, and upkeep must come before.
+        # From the end of a date: retention drops it after whole days, and an upkeep must come before.
         most = 24 * math.ceil(self.retention_hours / 24) - self.maintenance_interval_s / 3600
         if self.record == "differing" and self.settled_hours >= most:
             raise ValueError(

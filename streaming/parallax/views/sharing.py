@@ -340,7 +340,8 @@ def _pairs(rows: pa.Table, asked: Array, others: pa.Table) -> tuple[Array, Array
     """Rows that are equal in every column: their numbers in both tables, each of those asked for at most once."""
     is_row = pa.array(others["kind"].to_numpy() != int(RowKind.POSITION))
     known = others.select(_KEY).append_column("other", pa.array(np.arange(len(others)))).filter(is_row)
-    wanted = rows.select(_KEY).take(pa.array(asked)).append_column("mine", pa.array(asked))
+    numbers: Any = pa.array(asked)
+    wanted = rows.select(_KEY).take(numbers).append_column("mine", numbers)
     both = wanted.join(known, _KEY, join_type="inner", use_threads=False)
     mine, other = both["mine"].to_numpy(), both["other"].to_numpy()
     same = np.ones(len(mine), np.bool_)
