@@ -8,6 +8,7 @@ Kafka's own options keep Kafka's spelling under ``kafka:``.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import ssl
@@ -342,8 +343,13 @@ class StorageSettings(_Section):
 
     @model_validator(mode="after")
     def _settled_first(self) -> Self:
-        if self.record == "differing" and self.settled_hours >= self.retention_hours:
-            raise ValueError("settled_hours is not below retention_hours, so no row would ever settle; lower it")
+        # From the end of a date: retention drops it after whole days, and an upkeep must come before.
+        most = 24 * math.ceil(self.retention_hours / 24) - self.maintenance_interval_s / 3600
+        if self.record == "differing" and self.settled_hours >= most:
+            raise ValueError(
+                f"settled_hours is not below {most:g}, so retention_hours would drop rows before they settle; lower "
+                "settled_hours, or raise retention_hours by a day"
+            )
         return self
 
 

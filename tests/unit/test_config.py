@@ -127,7 +127,17 @@ def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
         ("storage", {"path": "x", "retention_hours": 1e12}, "storage.retention_hours: "),
         ("storage", {"record": "blocks"}, "storage.record: "),
         ("storage", {"record": "differing", "differing_topics": "(["}, "storage.differing_topics: is not a regular"),
-        ("storage", {"record": "differing", "retention_hours": 24}, "storage: settled_hours is not below retention"),
+        (
+            "storage",
+            {"record": "differing", "retention_hours": 24},
+            "storage: settled_hours is not below 23.75, so ret",
+        ),
+        ("storage", {"record": "differing", "retention_hours": 9, "settled_hours": 23.9}, "storage: settled_hours is "),
+        (
+            "storage",
+            {"record": "differing", "maintenance_interval_s": 144 * 3600},
+            "storage: settled_hours is not below",
+        ),
         ("alerting", {"webhooks": [{"name": "a b", "url": "http://h/"}]}, "alerting.webhooks.0.name: "),
         ("alerting", {"webhooks": [{"name": "a"}]}, "alerting.webhooks.0: url (or url_file) is missing"),
         ("alerting", {"webhooks": [{"name": "a", "url": "h/x"}]}, "alerting.webhooks.0.url: is no address"),
@@ -161,6 +171,12 @@ def test_what_no_platform_or_person_can_mean_is_refused(section: str, wrong: dic
         validate({**MINIMAL, section: wrong})
     assert str(caught.value).startswith(f"settings: {option}")
     assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(("retention", "settled"), [(24, 23.7), (25, 24), (6, 12)])
+def test_settled_rows_may_be_shared_until_retention_drops_their_whole_date(retention: float, settled: float) -> None:
+    hours = {"retention_hours": retention, "settled_hours": settled}
+    assert validate({**MINIMAL, "storage": {"record": "differing", **hours}}).storage.settled_hours == settled
 
 
 @pytest.mark.parametrize(("content", "said"), [(b"# caf\xe9\n", "not UTF-8"), (b"a: 2026-13-45\n", "not YAML")])

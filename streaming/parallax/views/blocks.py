@@ -8,9 +8,6 @@ wrote a file, its rows can be used, and its sums cannot. Several files have sums
 
 from __future__ import annotations
 
-import base64
-import json
-import zlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -27,6 +24,7 @@ from parallax.replica.digests import BLOCK_BITS, COLUMNS, MOVE, PART, Array, Dig
 from parallax.source.planning import Piece
 from parallax.views import order
 from parallax.views.commits import TableLog
+from parallax.views.packed import head_of, packed, tables_of
 from parallax.views.parquet import BROKER
 from parallax.views.positions import open_table
 
@@ -105,8 +103,7 @@ class Blocks:
             return {}
         tables = self.ranges, self.digests.parts, self.digests.moves
         head = {**_FORMAT, "places": self.places, "topic_ids": self.topic_ids, "rows": [len(one) for one in tables]}
-        raw = json.dumps(head).encode() + b"\n" + b"".join(one.tobytes() for one in tables)
-        return {_KEY: base64.b64encode(zlib.compress(raw)).decode()}
+        return {_KEY: packed(head, tables)}
 
 
 class ByPlace:
@@ -167,31 +164,24 @@ class ByPlace:
 def blocks_of(footer: Mapping[bytes, bytes] | None) -> Blocks:
     """The sums of a file's rows, read from its footer.
 
-    They are empty if the footer has none, or if another version of Parallax has added them up differently.
+    They are empty if the footer has none, if it is garbled, or if another version of Parallax has added them up
+    differently. Then the rows are read instead.
 
     Args:
         footer: key-value metadata of the file; None for none.
-
-    Raises:
-        ValueError: the footer is garbled.
     """
-    packed = (footer or {}).get(_KEY.encode())
-    if packed is None:
+    text = (footer or {}).get(_KEY.encode())
+    if text is None:
         return Blocks.none()
     try:
-        head, _, raw = zlib.decompress(base64.b64decode(packed)).partition(b"\n")
-    except zlib.error as error:
-        raise ValueError(f"a footer is garbled ({error})") from error
-    told = json.loads(head)
-    if any(told.get(name) != value for name, value in _FORMAT.items()):
+        head, raw = head_of(text)
+        if any(head.get(name) != value for name, value in _FORMAT.items()):
+            return Blocks.none()
+        ranges, parts, moves = tables_of(raw, zip(_TABLES, head["rows"], strict=True))
+        places = tuple(TopicPartition(*place) for place in head["places"])
+        return Blocks(places, tuple(head["topic_ids"]), ranges, Digests(parts, moves))
+    except (KeyError, TypeError, ValueError):
         return Blocks.none()
-    tables, at = [], 0
-    for dtype, count in zip(_TABLES, told["rows"], strict=True):
-        tables.append(np.frombuffer(raw, dtype, count, at))
-        at += count * dtype.itemsize
-    ranges, parts, moves = tables
-    places = tuple(TopicPartition(*place) for place in told["places"])
-    return Blocks(places, tuple(told["topic_ids"]), ranges, Digests(parts, moves))
 
 
 def recorded(storage: str, isolation: IsolationLevel) -> dict[int, Blocks]:
@@ -204,7 +194,6 @@ def recorded(storage: str, isolation: IsolationLevel) -> dict[int, Blocks]:
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be read.
         OSError: a file cannot be read, or upkeep has removed it in the meantime.
-        ValueError: a footer is garbled.
     """
     log = TableLog(storage, isolation.option)
     files = order.files_of(open_table(storage, isolation.option)).to_pylist()

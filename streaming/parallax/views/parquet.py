@@ -8,7 +8,7 @@ row to row. All other columns have few distinct values.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -220,9 +220,25 @@ class TableFile:
         self._waiting, self._rows, self._bytes = [], 0, 0
 
 
+Limits = Mapping[str, tuple[Any, Any]]
+"""By the name of a column, two values between which all of its values lie."""
+
+
+def limits(group: Any, names: Collection[str]) -> Limits:
+    """The bounds of columns of a row group, by its statistics. A column without statistics is left out.
+
+    Args:
+        group: the row group's metadata, as pyarrow gives them (``RowGroupMetaData``).
+        names: names of the columns; all are of the first level.
+    """
+    columns = [group.column(n) for n in range(group.num_columns)]
+    told = {one.path_in_schema: one.statistics for one in columns if one.path_in_schema in names}
+    return {name: (one.min, one.max) for name, one in told.items() if one is not None and one.has_min_max}
+
+
 def _place(rows: pa.RecordBatch, number: int) -> tuple[Any, Any]:
     """The partition of one row: topic and number."""
     return rows.column("topic")[number].as_py(), rows.column("partition")[number].as_py()
 
 
-__all__ = ["BROKER", "FILE_SCHEMA", "OF_PROGRESS", "OF_VIEWS", "Shape", "TableFile"]
+__all__ = ["BROKER", "FILE_SCHEMA", "OF_PROGRESS", "OF_VIEWS", "Limits", "Shape", "TableFile", "limits"]

@@ -12,9 +12,6 @@ Rows of kind POSITION (how far a reader has read) are never taken out. Who reads
 
 from __future__ import annotations
 
-import base64
-import json
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -23,7 +20,6 @@ from typing import Any, Self
 from urllib.parse import unquote
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
@@ -33,11 +29,10 @@ from pyarrow import fs
 from parallax.model import IsolationLevel, Outcome
 from parallax.views import order
 from parallax.views.filesystem import ABOVE, filesystem, place
+from parallax.views.packed import Array, GarbledError, head_of, packed, tables_of
 from parallax.views.parquet import BROKER
 from parallax.views.positions import open_table
 from parallax.views.tables import RECORDED_ON
-
-Array = npt.NDArray[Any]
 
 RUN = np.dtype([("at", "<i8"), ("lender", "<i4"), ("first", "<i8"), ("count", "<i8")])
 """Rows of a lender that belong before row ``at`` of a shared file: ``count`` of them, from row ``first`` on.
@@ -90,8 +85,7 @@ class Shared:
         told["at"][1:] = np.diff(self.runs["at"])
         told["first"][1:] -= self.runs["first"][:-1] + self.runs["count"][:-1]
         head = {"format": _FORMAT, "lenders": self.lenders, "runs": len(told)}
-        raw = json.dumps(head).encode() + b"\n" + b"".join(told[name].tobytes() for name in RUN.names or ())
-        return {_KEY: base64.b64encode(zlib.compress(raw)).decode()}
+        return {_KEY: packed(head, (told[name] for name in RUN.names or ()))}
 
 
 def shared_of(footer: Mapping[bytes, bytes] | None) -> Shared | None:
@@ -103,24 +97,33 @@ def shared_of(footer: Mapping[bytes, bytes] | None) -> Shared | None:
     Raises:
         LenderError: the footer is garbled, or of a later version.
     """
-    packed = (footer or {}).get(_KEY.encode())
-    if packed is None:
+    text = (footer or {}).get(_KEY.encode())
+    if text is None:
         return None
     try:
-        head, _, raw = zlib.decompress(base64.b64decode(packed)).partition(b"\n")
-        told = json.loads(head)
-        if told["format"] != _FORMAT:
-            raise LenderError(f"rows are shared in a format ({told['format']}) of another version of Parallax")
-        runs, at = np.empty(told["runs"], RUN), 0
-        for name in RUN.names or ():
-            runs[name] = np.frombuffer(raw, RUN[name], told["runs"], at)
-            at += runs[name].nbytes
-        lenders = tuple(told["lenders"])
-    except (zlib.error, KeyError, TypeError) as error:
+        head, raw = head_of(text)
+        if head["format"] != _FORMAT:
+            raise LenderError(f"rows are shared in a format ({head['format']}) of another version of Parallax")
+        names = RUN.names or ()
+        columns = tables_of(raw, [(RUN[name], head["runs"]) for name in names])
+        lenders = tuple(head["lenders"])
+        runs = np.empty(head["runs"], RUN)
+        for name, column in zip(names, columns, strict=True):
+            runs[name] = column
+        runs["at"] = np.cumsum(runs["at"])
+        runs["first"] = np.cumsum(runs["first"]) + np.cumsum(runs["count"]) - runs["count"]
+        if not _is_sound(lenders, runs):
+            raise GarbledError("rows are lent that cannot be")
+    except (GarbledError, KeyError, TypeError) as error:
         raise LenderError(f"a footer is garbled ({error})") from error
-    runs["at"] = np.cumsum(runs["at"])
-    runs["first"] = np.cumsum(runs["first"]) + np.cumsum(runs["count"]) - runs["count"]
     return Shared(lenders, runs)
+
+
+def _is_sound(lenders: Sequence[Any], runs: Array) -> bool:
+    """Whether each run has rows of a file that is named, and they are in the order of the rows."""
+    is_run = (runs["lender"] >= 0) & (runs["lender"] < len(lenders)) & (runs["first"] >= 0) & (runs["count"] > 0)
+    is_run &= np.diff(runs["at"], prepend=0) >= 0
+    return all(isinstance(one, str) for one in lenders) and bool(is_run.all())
 
 
 class WholeFile:

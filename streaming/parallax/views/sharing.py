@@ -12,8 +12,10 @@ or before them. Compaction leaves such a date alone.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 from datetime import date
+from functools import lru_cache
 from itertools import groupby
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -33,7 +35,7 @@ from parallax.views import fencing, order
 from parallax.views.blocks import blocks_of
 from parallax.views.compaction import File, files_in, shaped
 from parallax.views.filesystem import ABOVE, filesystem, place
-from parallax.views.parquet import BROKER, FILE_SCHEMA, OF_VIEWS, TableFile
+from parallax.views.parquet import BROKER, FILE_SCHEMA, OF_VIEWS, Limits, TableFile, limits
 from parallax.views.positions import open_table
 from parallax.views.shared import BORROWERS, RUN, Array, Shared, as_lent, row_bounds, shared_of, shared_on
 from parallax.views.tables import RECORDED_ON, rust_uri
@@ -44,11 +46,17 @@ _APART_MS = 60_000
 _WORTH = 10
 """A file is written again if at least one of so many of its rows goes."""
 
+_HELD = 4
+"""How many row groups of lenders stay in memory, for the next row group that asks for them."""
+
 _BATCH = 1 << 16
 _KEY = ["topic", "partition", "offset"]
 
 IsChosen = Callable[[str], bool]
 """Says of a topic whether its rows may be taken out."""
+
+_Lent = Callable[["_Lender", int], tuple[int, pa.Table]]
+"""`_Lender.rows`."""
 
 
 class Saved(NamedTuple):
@@ -119,12 +127,12 @@ def _share_date(
     storage: str, name: str, is_chosen: IsChosen, files: Sequence[File], others: Sequence[_Lender]
 ) -> Saved:
     folder = filesystem(rust_uri(storage, name))
-    lenders = [*others]
+    lenders, lent = [*others], lru_cache(_HELD)(_Lender.rows)
     made: list[_Made] = []
     for _, its in groupby(sorted(files, key=_place), key=_broker):
         found = []
         for file in its:
-            shared = _shared(folder, file, lenders, is_chosen)
+            shared = _shared(folder, file, lenders, is_chosen, lent)
             made += [shared] if shared is not None else []
             path = unquote(file.path) if shared is None else shared.action.path
             found.append(_Lender(folder, path, file.at_ms))
@@ -183,21 +191,21 @@ class _Lender:
             when: Array = times[np.searchsorted(ends, places, "right"), 0]
             return when
 
-        self._spans = recorded(self._begins[:-1]), recorded(self._begins[1:] - 1)
-        self._read: dict[int, tuple[int, pa.Table]] = {}
+        self._firsts, self._lasts = recorded(self._begins[:-1]), recorded(self._begins[1:] - 1)
+        self._limits = [limits(metadata.row_group(n), _KEY) for n in range(metadata.num_row_groups)]
 
-    def near(self, low_ms: int, high_ms: int) -> Iterator[tuple[int, pa.Table]]:
-        """The row groups recorded about a time: the number of the first row, and the rows."""
-        firsts, lasts = self._spans
-        near = np.flatnonzero((firsts <= high_ms + _APART_MS) & (lasts >= low_ms - _APART_MS)).tolist()
-        self._read = {number: known for number, known in self._read.items() if number in near[-2:]}
-        for number in near:
-            if number not in self._read:
-                with _opened(self._place) as source:
-                    rows = _group(pq.ParquetFile(source, coerce_int96_timestamp_unit="us"), number)
-                self._read[number] = int(self._begins[number]), as_lent(self.path, rows)
-            yield self._read[number]
-            self._read = dict(list(self._read.items())[-2:])
+    def near(self, low_ms: int, high_ms: int) -> list[tuple[int, Limits]]:
+        """The row groups recorded about a time, the nearest first: number and `limits` of each."""
+        is_near = (self._firsts <= high_ms + _APART_MS) & (self._lasts >= low_ms - _APART_MS)
+        numbers = np.flatnonzero(is_near)
+        apart = np.abs(self._firsts[numbers] + self._lasts[numbers] - low_ms - high_ms)
+        return [(n, self._limits[n]) for n in numbers[np.argsort(apart, kind="stable")].tolist()]
+
+    def rows(self, number: int) -> tuple[int, pa.Table]:
+        """A row group as it is lent: the number of its first row, and the rows."""
+        with _opened(self._place) as source:
+            rows = _group(pq.ParquetFile(source, coerce_int96_timestamp_unit="us"), number)
+        return int(self._begins[number]), as_lent(self.path, rows)
 
 
 def _opened(at: tuple[fs.FileSystem, str]) -> Any:
@@ -210,7 +218,9 @@ def _group(parquet: pq.ParquetFile, number: int) -> pa.Table:
     return pa.Table.from_batches([shaped(one, OF_VIEWS) for one in table.to_batches()], FILE_SCHEMA).combine_chunks()
 
 
-def _shared(files: fs.FileSystem, file: File, lenders: Sequence[_Lender], is_chosen: IsChosen) -> _Made | None:
+def _shared(
+    files: fs.FileSystem, file: File, lenders: Sequence[_Lender], is_chosen: IsChosen, lent: _Lent
+) -> _Made | None:
     """A file without the rows that lenders have; None if few are alike."""
     if not lenders:
         return None
@@ -224,7 +234,8 @@ def _shared(files: fs.FileSystem, file: File, lenders: Sequence[_Lender], is_cho
         for number in range(parquet.num_row_groups):
             rows = _group(parquet, number)
             first, last = np.searchsorted(ends, [begin, begin + len(rows) - 1], "right").tolist()
-            lender, row = _found(rows, lenders, is_chosen, int(times[first, 0]), int(times[last, 0]))
+            left = _Left(rows, is_chosen)
+            lender, row = _found(left, lenders, int(times[first, 0]), int(times[last, 0]), lent)
             runs.append(_runs(lender, row, made.rows))
             for batch in rows.filter(pa.array(lender < 0)).to_batches(_BATCH):
                 made.take(batch)
@@ -259,35 +270,79 @@ def _runs(lender: Array, row: Array, at: int) -> Array:
     return made
 
 
-def _found(
-    rows: pa.Table, lenders: Sequence[_Lender], is_chosen: IsChosen, low_ms: int, high_ms: int
-) -> tuple[Array, Array]:
+class _Left:
+    """The rows of a row group that may go, and of which no lender has an equal one so far.
+
+    Args:
+        rows: the row group.
+        is_chosen: says of a topic whether its rows may go.
+
+    Attributes:
+        rows: the row group.
+        numbers: int64[n], the numbers of the rows that are left.
+    """
+
+    def __init__(self, rows: pa.Table, is_chosen: IsChosen) -> None:
+        self.rows = rows
+        topics: Any = pa.concat_arrays(rows["topic"].chunks).dictionary_encode()
+        names, codes = topics.dictionary.to_pylist(), topics.indices.to_numpy()
+        chosen = np.array([is_chosen(topic) for topic in names], np.bool_)
+        self.numbers = np.flatnonzero(chosen[codes] & (rows["kind"].to_numpy() != int(RowKind.POSITION)))
+        self._topics = sorted(names)
+        rank = {topic: n for n, topic in enumerate(self._topics)}
+        ranks = np.array([rank[topic] for topic in names], np.int64)
+        self._columns = {"topic": ranks[codes], **{name: rows[name].to_numpy() for name in _KEY[1:]}}
+        self._bounds = self._extremes()
+
+    def _extremes(self) -> dict[str, tuple[int, int]]:
+        columns = {name: values[self.numbers] for name, values in self._columns.items() if len(self.numbers)}
+        return {name: (int(values.min()), int(values.max())) for name, values in columns.items()}
+
+    def within(self, its: Limits) -> Array:
+        """The numbers of the rows that are left and lie within limits."""
+        numbers, known = self.numbers, dict(its)
+        if "topic" in its:
+            low, high = its["topic"]
+            known["topic"] = bisect_left(self._topics, low), bisect_right(self._topics, high) - 1
+        of = [(name, *known[name], *bounds) for name, bounds in self._bounds.items() if name in known]
+        if any(most < low or high < least for _, low, high, least, most in of):
+            return numbers[:0]
+        for name, low, high, least, most in of:
+            if least < low or high < most:
+                values = self._columns[name][numbers]
+                numbers = numbers[(values >= low) & (values <= high)]
+        return numbers
+
+    def take(self, found: Array) -> None:
+        """Leave out rows of which a lender has equal ones: int64[n], their numbers, in rising order."""
+        if len(found):
+            self.numbers = np.setdiff1d(self.numbers, found, assume_unique=True)
+            self._bounds = self._extremes()
+
+
+def _found(left: _Left, lenders: Sequence[_Lender], low_ms: int, high_ms: int, lent: _Lent) -> tuple[Array, Array]:
     """For each row, which lender has an equal one, and at which row; -1 where none has."""
-    lender, row = np.full(len(rows), -1, np.int32), np.full(len(rows), -1, np.int64)
-    left = _may_go(rows, is_chosen)
+    lender, row = np.full(len(left.rows), -1, np.int32), np.full(len(left.rows), -1, np.int64)
     for number, one in enumerate(lenders):
-        if not left.any():
+        if not len(left.numbers):
             break
-        for begin, its in one.near(low_ms, high_ms):
-            mine, other = _pairs(rows, left, its)
-            lender[mine], row[mine] = number, begin + other
-            left[mine] = False
+        for group, its in one.near(low_ms, high_ms):
+            asked = left.within(its)
+            if len(asked):
+                begin, others = lent(one, group)
+                mine, other = _pairs(left.rows, asked, others)
+                lender[mine], row[mine] = number, begin + other
+                left.take(mine)
     return lender, row
 
 
-def _may_go(rows: pa.Table, is_chosen: IsChosen) -> Array:
-    topics: Any = pa.concat_arrays(rows["topic"].chunks).dictionary_encode()
-    chosen = np.array([is_chosen(topic) for topic in topics.dictionary.to_pylist()], np.bool_)
-    made: Array = chosen[topics.indices.to_numpy()] & (rows["kind"].to_numpy() != int(RowKind.POSITION))
-    return made
-
-
-def _pairs(rows: pa.Table, left: Array, others: pa.Table) -> tuple[Array, Array]:
-    """Rows that are equal in every column: their numbers in both tables, each of ``rows`` at most once."""
+def _pairs(rows: pa.Table, asked: Array, others: pa.Table) -> tuple[Array, Array]:
+    """Rows that are equal in every column: their numbers in both tables, each of those asked for at most once."""
     is_row = pa.array(others["kind"].to_numpy() != int(RowKind.POSITION))
     known = others.select(_KEY).append_column("other", pa.array(np.arange(len(others)))).filter(is_row)
-    asked = rows.select(_KEY).append_column("mine", pa.array(np.arange(len(rows)))).filter(pa.array(left))
-    both = asked.join(known, _KEY, join_type="inner", use_threads=False)
+    numbers: Any = pa.array(asked)
+    wanted = rows.select(_KEY).take(numbers).append_column("mine", numbers)
+    both = wanted.join(known, _KEY, join_type="inner", use_threads=False)
     mine, other = both["mine"].to_numpy(), both["other"].to_numpy()
     same = np.ones(len(mine), np.bool_)
     a, b = rows.take(pa.array(mine)), others.take(pa.array(other))

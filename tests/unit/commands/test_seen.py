@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 from typer.testing import CliRunner, Result
@@ -19,6 +20,7 @@ from parallax.model import FindingKind, Outcome, RowKind
 from parallax.replica.decode import ContentHasher
 from parallax.source.schema import VIEW
 from parallax.views.hash_key import hash_key
+from parallax.views.sharing import share
 from parallax.views.tables import RECORDED_ON, create_tables
 from tests.builders.findings import evidence, finding
 from tests.builders.settings import document
@@ -132,6 +134,18 @@ def test_at_an_offset_it_is_said_who_held_something_there(config: Path) -> None:
 def test_what_cannot_be_answered_is_refused_in_one_line(config: Path, words: list[object], said: str) -> None:
     refused = seen(config, *words)
     assert (refused.exit_code, refused.stderr) == (2, f"parallax: {said}\n")
+
+
+@pytest.mark.parametrize("text", [b"abc", b"AAAA"])
+def test_a_view_whose_footer_is_garbled_is_refused_in_one_line(config: Path, tmp_path: Path, text: bytes) -> None:
+    storage = str(tmp_path / "data")
+    share(storage, "read_committed", lambda _: True, date(2026, 1, 2), set())
+    for path in list(Path(storage).rglob("joined-shared-*.parquet")):
+        rows = pq.read_table(path, partitioning=None).replace_schema_metadata({b"parallax.shared": text})
+        pq.write_table(rows, path)
+    refused = seen(config, "--key", "k", "--at", "2026-01-01T12:05:00")
+    assert (refused.exit_code, refused.stdout, refused.stderr.count("\n")) == (2, "", 1), refused.output
+    assert f"the views below {storage} cannot be read (a footer is garbled" in refused.stderr
 
 
 def test_a_report_says_it_of_the_moment_of_the_last_event(config: Path, tmp_path: Path) -> None:

@@ -112,8 +112,18 @@ def test_a_file_of_another_version_tells_nothing() -> None:
     assert blocks_of({b"parallax.commits": b"AAAA"}).places == ()
     other = base64.b64encode(zlib.compress(b'{"format": 99}\n'))
     assert blocks_of({b"parallax.blocks": other}).places == ()
-    with pytest.raises(ValueError, match="garbled"):
-        blocks_of({b"parallax.blocks": b"AAAA"})
+
+
+def test_a_footer_that_is_garbled_tells_nothing() -> None:
+    whole = of_rows(rows("t", 0, range(9))).told()["parallax.blocks"].encode()
+    raw = zlib.decompress(base64.b64decode(whole))
+    garbled = [b"", b"{", b"[1]\n", b"\xff\xfe\n", raw[:-1], raw + b"1", raw.replace(b'[["t", 0]]', b"7")]
+    garbled += [raw.replace(b'"rows": [0', b'"rows": [-1'), raw.replace(b'"rows": [', b'"rows": [0, ')]
+    texts = [b"AAAA", b"abc", whole[:-5], *(base64.b64encode(zlib.compress(one)) for one in garbled)]
+    assert [blocks_of({b"parallax.blocks": one}).places for one in (whole, *texts)] == [
+        (TopicPartition("t", 0),),
+        *[()] * len(texts),
+    ]
 
 
 def test_compaction_joins_what_the_rows_of_its_files_add_up_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

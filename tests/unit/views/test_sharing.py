@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import ColumnProperties, DeltaTable, WriterProperties, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +25,7 @@ from parallax.compare.recorded import lent, observed
 from parallax.config import StorageSettings
 from parallax.model import IsolationLevel
 from parallax.source.schema import POSITION, VIEW
-from parallax.views import shared, sharing
+from parallax.views import parquet, shared, sharing
 from parallax.views.commits import DataFile, TableLog
 from parallax.views.compaction import compact
 from parallax.views.maintenance import Maintenance, drop_older
@@ -56,10 +56,17 @@ def position(offset: int, topic: str = "t", partition: int = 0) -> dict[str, Any
     return record(offset, topic, partition, kind=3, position=its)
 
 
-def append(storage: str, broker: int, rows: list[dict[str, Any]], on: date = DAY, view: str = RC) -> None:
+def append(
+    storage: str,
+    broker: int,
+    rows: list[dict[str, Any]],
+    on: date = DAY,
+    view: str = RC,
+    written: WriterProperties | None = None,
+) -> None:
     table = pa.Table.from_pylist([{**one, "broker": broker} for one in rows], schema=VIEW)
     table = table.append_column(RECORDED_ON, pa.array([on] * len(rows), pa.date32()))
-    write_deltalake(uri(storage, view), table, mode="append")
+    write_deltalake(uri(storage, view), table, mode="append", writer_properties=written)
 
 
 def uri(storage: str, view: str = RC) -> str:
@@ -269,6 +276,47 @@ def test_a_file_of_which_few_rows_are_alike_is_not_written_again(storage: str) -
     assert not list(Path(storage).rglob("joined-shared-*"))
 
 
+def test_a_row_group_is_compared_only_with_those_in_which_its_rows_can_lie(
+    storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "GROUP_ROWS", 50)
+    pairs, compared_rows = sharing._pairs, list[int]()
+
+    def counted(rows: pa.Table, asked: Any, others: pa.Table) -> Any:
+        compared_rows.append(len(asked))
+        return pairs(rows, asked, others)
+
+    monkeypatch.setattr(sharing, "_pairs", counted)
+    for start in (0, 200):
+        for broker in (1, 2, 3):
+            append(
+                storage,
+                broker,
+                [
+                    record(n, topic, partition, content_hash=broker * (broker == 3 and n % 10 == 0))
+                    for topic in ("a", "b")
+                    for partition in (0, 1)
+                    for n in range(start, start + 200)
+                ],
+            )
+    compact(storage, RC)
+    before, groups = everything(storage), 4 * 400 // 50
+    assert shared_now(storage).rows == 1600 + 1440
+    assert compared_rows == [50] * 2 * groups
+    assert everything(storage) == before
+
+
+def test_a_lender_without_statistics_lends_all_the_same(storage: str) -> None:
+    bare = WriterProperties(default_column_properties=ColumnProperties(statistics_enabled="NONE"))
+    for broker in (1, 2):
+        append(storage, broker, [record(n, topic) for topic in ("a", "b") for n in range(40)], written=bare)
+    (path,) = Path(storage).rglob(f"{RC}/broker=1/**/*.parquet")
+    assert parquet.limits(pq.read_metadata(path).row_group(0), VIEW.names) == {}
+    before = compared(storage)
+    assert shared_now(storage).rows == 80
+    assert compared(storage) == before
+
+
 def test_replicas_of_which_no_broker_has_all_lend_to_each_other(storage: str) -> None:
     places = {1: (0, 1), 2: (1, 2), 3: (0, 2), 4: (0, 1, 2)}
     for broker, of in places.items():
@@ -385,6 +433,10 @@ def test_a_lender_that_is_gone_or_shorter_is_an_error_and_no_missing_row(storage
         everything(storage, pc.field("broker") == 2)
 
 
+def footer(raw: bytes) -> bytes:
+    return base64.b64encode(zlib.compress(raw))
+
+
 def test_a_footer_of_a_later_version_or_garbled_is_an_error() -> None:
     runs = np.array([(0, 0, 5, 3), (2, 0, 8, 4), (2, 1, 1, 1)], RUN)
     told = {key.encode(): value.encode() for key, value in Shared(("a", "b"), runs).told().items()}
@@ -392,11 +444,18 @@ def test_a_footer_of_a_later_version_or_garbled_is_an_error() -> None:
     assert found is not None
     assert (found.lenders, found.runs.tolist()) == (("a", "b"), runs.tolist())
     assert shared_of({b"other": b""}) is None
-    with pytest.raises(LenderError, match="garbled"):
-        shared_of({b"parallax.shared": b"AAAA"})
-    later = base64.b64encode(zlib.compress(b'{"format": 2}\n'))
     with pytest.raises(LenderError, match="of another version"):
-        shared_of({b"parallax.shared": later})
+        shared_of({b"parallax.shared": footer(b'{"format": 2}\n')})
+    whole = told[b"parallax.shared"]
+    raw = zlib.decompress(base64.b64decode(whole))
+    head = b'{"format": 1, "lenders": ["a"], "runs": %d}\n'
+    texts = [b"AAAA", b"abc", whole[:-5], whole[:-8]]
+    texts += map(footer, (b"", b"{", b"[1]\n", b"1\n", b"\xff\xfe\n", b'{"format": 1}\n', raw[:-1], raw + b"1"))
+    texts += [footer(head % 5 + b"abc"), footer(head % -5 + b"abc"), footer(raw.replace(b'"runs": 3', b'"runs": 3.0'))]
+    texts += [footer(raw.replace(b'["a", "b"]', other)) for other in (b'["a"]', b"7", b"[1, 2]")]
+    for text in texts:
+        with pytest.raises(LenderError, match="garbled"):
+            shared_of({b"parallax.shared": text})
 
 
 def test_a_file_that_only_its_name_calls_shared_is_an_error(storage: str) -> None:
