@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from parallax.findings.about import KEPT, VARIANT, record_offset
+from parallax.findings.about import KEPT, SHOWN, VARIANT, record_offset
 from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, differed, showing_its_value
@@ -151,7 +151,7 @@ def made(
     evidence[SHOWED] = sorted(showed_in(known) | _showing(status, claim, decision, answers))
     variant = _variant(status, claim, decision, answers, known)
     if known is not None and status in (FindingStatus.UNSETTLED, FindingStatus.RESOLVED):
-        evidence[KEPT] = known.record_offset
+        evidence |= {KEPT: known.record_offset, SHOWN: shown_offset(known)}
     if leans_on:
         evidence["leans_on"] = list(leans_on)
     if status is FindingStatus.CONFIRMED:
@@ -170,7 +170,7 @@ def made(
         text = unsettled(claim, decision)
         evidence["resolution"] = str(decision.resolution)
     elif status is FindingStatus.RESOLVED:
-        text = resolved(claim, decision, answers, repaired, variant)
+        text = resolved(claim, decision, answers, repaired, variant, evidence.get(SHOWN, claim.first_offset))
         evidence |= _of_the_end(decision, is_repaired=bool(repaired)) | dict(left or {})
     else:
         text = dismissed(decision, answers)
@@ -456,9 +456,13 @@ def shown_offset(finding: Finding) -> int:
     """Return the offset at which the replicas can be seen to differ, for the commands that show it.
 
     It is that of the finding's own record, with one exception. If consumers of the accused meet another record of the
-    key, and no replica holds the own one any more, it is the offset of the record that they meet, if known.
+    key, and no replica holds the own one any more, it is the offset of the record that they meet, if known. A finding
+    that is over or unsettled keeps the offset that it had before.
     """
-    own, replicas = finding.record_offset, evidence_of(finding).get("replicas", {})
+    own, evidence = finding.record_offset, evidence_of(finding)
+    if isinstance(kept := evidence.get(SHOWN), int):
+        return kept
+    replicas = evidence.get("replicas", {})
     shown = (replicas.get(str(finding.broker), {}).get("key") or {}).get("visible")
     held = {one["offset"] for answer in replicas.values() for name in _RECORDS for one in answer.get(name, ())}
     return own if own in held or not shown or not is_shown_elsewhere(finding) else int(shown["offset"])
