@@ -145,8 +145,8 @@ class Recorded:
             some if they are many.
         lacks: for a finding on an outcome: offset of the value that the accused lacks because of the wrong outcome, as
             was proven; -1 if none.
-        undeleted: for a finding on an outcome: offset of the value that the accused showed although its key was deleted; -1
-            if none.
+        undeleted: for a finding on an outcome: offset of the value that the accused showed although its key was
+            deleted; -1 if none.
         ``beside``: for a finding: the other brokers that showed the same as the accused when they were last asked.
         was_accused: brokers that an earlier finding accused of the same, and whose replicas were not proven to have
             healed.

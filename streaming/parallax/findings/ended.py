@@ -25,6 +25,22 @@ READ_THERE = "Consumers that read it there"
 """How the sentence begins that says what consumers of a wrong replica could see."""
 
 
+class Repairs(NamedTuple):
+    """What is on record of the repairs of a finding, in sentences; empty where there is nothing.
+
+    Attributes:
+        mended: of those that have ended the finding, by proof.
+        begun: of those whose change the cluster has taken, without proof of what came of it.
+    """
+
+    mended: str = ""
+    begun: str = ""
+
+
+NO_REPAIR = Repairs()
+"""What is on record where no repair is."""
+
+
 class _End(NamedTuple):
     """The words on one way in which a finding ends.
 
@@ -119,7 +135,7 @@ def resolved(
     claim: Claim,
     decision: Decision,
     answers: Answers,
-    repaired: str = "",
+    repaired: Repairs = NO_REPAIR,
     variant: str = Variant.PLAIN,
     shown: int | None = None,
 ) -> str:
@@ -129,12 +145,13 @@ def resolved(
         claim: what the finding claimed.
         decision: the decision that ended it.
         answers: the answers that the decision is based on.
-        repaired: the record of a completed repair of the finding, in sentences.
+        repaired: what is on record of the finding's repairs.
         variant: what the finding was about (`parallax.findings.summary.variant_of`).
         shown: the offset that the finding's texts and commands named; None for that of its record.
     """
     was = _was(claim, variant, claim.first_offset if shown is None else shown)
-    return f"{was} {_how(claim, decision, answers, repaired, effect_of(claim.kind, variant).could)}"
+    how = _how(claim, decision, answers, repaired.mended, effect_of(claim.kind, variant).could)
+    return " ".join(filter(None, (was, how, repaired.begun)))
 
 
 def unsaid(text: str, sentences: Iterable[str]) -> list[str]:

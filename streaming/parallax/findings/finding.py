@@ -13,7 +13,7 @@ from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, differed, showing_its_value
 from parallax.findings.effect import remembered
-from parallax.findings.ended import dismissed, resolved
+from parallax.findings.ended import NO_REPAIR, Repairs, dismissed, resolved
 from parallax.findings.summary import blocked_at, spread, summary, undeleted_by, unsettled, variant_of
 from parallax.kinds import KEY_KINDS, KINDS, OUTCOME_KINDS, SHOWING_OLDER, Effect, Variant, effect_of
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, Severity, TopicPartition
@@ -125,7 +125,7 @@ def made(
     *,
     leans_on: Sequence[str] = (),
     left: Mapping[str, Any] | None = None,
-    repaired: str = "",
+    repaired: Repairs = NO_REPAIR,
 ) -> Finding:
     """Make a new event of a single finding (no incident), for the findings table.
 
@@ -140,7 +140,7 @@ def made(
         at: when it was decided.
         leans_on: ids of the findings that explain the suspect, if it is dismissed for that.
         left: for a finding that has ended: what is still to be judged about other replicas (`parallax.findings.left`).
-        repaired: for a finding that has ended: the sentence about its repair (`parallax.findings.ended.resolved`).
+        repaired: for a finding that has ended: what is on record of its repairs (`parallax.findings.ended.resolved`).
     """
     claim = _of_the_cut(_of_the_tombstone(claim, decision, answers), answers)
     suspected = from_milliseconds(claim.raised_at_ms)
@@ -171,7 +171,7 @@ def made(
         evidence["resolution"] = str(decision.resolution)
     elif status is FindingStatus.RESOLVED:
         text = resolved(claim, decision, answers, repaired, variant, evidence.get(SHOWN, claim.first_offset))
-        evidence |= _of_the_end(decision, is_repaired=bool(repaired)) | dict(left or {})
+        evidence |= _of_the_end(decision, is_repaired=bool(repaired.mended)) | dict(left or {})
     else:
         text = dismissed(decision, answers)
     if variant:

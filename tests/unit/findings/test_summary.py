@@ -11,7 +11,7 @@ from parallax.alerting.listing import FindingState, headline
 from parallax.findings.answers import Answers, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, Verdict, decide
-from parallax.findings.ended import resolved, unsaid
+from parallax.findings.ended import Repairs, resolved, unsaid
 from parallax.findings.explain import explain
 from parallax.findings.finding import claim_of, effect_in, made, shown_offset
 from parallax.findings.members import Group
@@ -260,9 +260,11 @@ def test_the_end_says_what_was_wrong_as_the_beginning_did(kind: FindingKind, var
 WITHOUT_A_TRACE = (Resolution.COMPACTED, Resolution.DELETED)
 
 
-def ended(c: Claim, resolution: Resolution, repaired: str = "") -> str:
+def ended(c: Claim, resolution: Resolution, repaired: str = "", begun: str = "") -> str:
     gone = "broker 2 holds neither the transaction open nor its record at offset 10"
-    return resolved(c, Decision(Verdict.DISMISSED, c.kind, gone, resolution=resolution), Answers({}), repaired)
+    return resolved(
+        c, Decision(Verdict.DISMISSED, c.kind, gone, resolution=resolution), Answers({}), Repairs(repaired, begun)
+    )
 
 
 @pytest.mark.parametrize("kind", [FindingKind.READ_COMMITTED_FROZEN, FindingKind.MARKER_MISSING])
@@ -284,6 +286,12 @@ def test_what_a_repair_on_record_has_mended_is_said_to_be_repaired(resolution: R
     assert " Repair aaaa wrote a COMMIT marker. While broker 2 held the transaction open," in text
     assert "could" not in text
     assert "is gone" not in text
+
+
+@pytest.mark.parametrize("resolution", [Resolution.HEALED, Resolution.COMPACTED])
+def test_a_repair_that_had_begun_is_named_at_the_end_and_ends_nothing_by_itself(resolution: Resolution) -> None:
+    c, begun = claim(FindingKind.ABORTED_RECORD_COMMITTED), "Repair aaaa had begun to copy broker 2."
+    assert ended(c, resolution, begun=begun) == f"{ended(c, resolution)} {begun}"
 
 
 def test_no_transaction_that_all_held_open_showed_anybody_anything() -> None:

@@ -9,8 +9,8 @@ back, or a wiped disk) replaces the whole log by a copy of a right one. Two obse
 A finding that the accused showed a value although its key was deleted needs neither. It has healed when no replica
 shows that value any more, and all show the same of the key: nothing that was shown wrongly is left.
 
-For any other, if the record is gone, and the key has no newer record, nothing is proven. Between two probes a tombstone of the key may
-have been written, and cleaned together with the record.
+For any other, if the record is gone, and the key has no newer record, nothing is proven. Between two probes a tombstone
+of the key may have been written, and cleaned together with the record.
 """
 
 from __future__ import annotations
