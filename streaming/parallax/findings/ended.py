@@ -155,7 +155,10 @@ def resolved(
 
 
 def unsaid(text: str, sentences: Iterable[str]) -> list[str]:
-    """Return those sentences on who led and what consumers could see that a text on a finding does not say already."""
+    """Return those sentences that a text on a finding does not say already.
+
+    They say who led, and what consumers could see. The text may say the latter in other words.
+    """
     is_seen_said = READ_THERE in text or _GOT_NOTHING in text
     return [one for one in sentences if one not in text and not (is_seen_said and one.startswith(READ_THERE))]
 

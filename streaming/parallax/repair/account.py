@@ -67,8 +67,8 @@ def repairs_of(storage: str) -> Callable[[Finding], tuple[str, ...]]:
 def repaired_by(storage: str) -> Callable[[Finding], Repairs]:
     """Return a function that says which repairs have ended a finding, and which may have.
 
-    It says nothing of them if the table of repairs cannot be read. These repairs have ended it, once their result is
-    proven on every replica, and may have, once the cluster has taken their change:
+    It says nothing of them if the table of repairs cannot be read. A repair may have ended it once the cluster has
+    taken its change. It has, once its result is proven on every replica. These repairs count:
 
     - The accused was copied again, or an end marker was written for a transaction that the accused held open.
     - If the finding accuses no broker: wrong replicas were copied again from the one that a person calls right, and

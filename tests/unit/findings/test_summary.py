@@ -48,7 +48,7 @@ def test_one_that_committed_it_as_well_is_not_among_those_that_aborted_it() -> N
     assert "5" not in text
 
 
-def test_a_deleted_value_that_is_shown_is_named_by_one_offset_until_its_finding_has_healed() -> None:
+def test_a_deleted_value_that_is_shown_is_named_by_one_offset_to_the_end() -> None:
     c = claim(
         FindingKind.COMMITTED_RECORD_ABORTED, key_hash_lo=1, recorded=Recorded(outcomes={1: "committed", 2: "aborted"})
     )

@@ -113,7 +113,7 @@ def test_a_finding_that_names_no_broker_is_repaired_only_by_a_word_newer_than_it
     assert repaired_by(str(tmp_path / "said"))(differs_again).mended == ""
 
 
-def test_a_copy_that_the_cluster_has_taken_is_named_before_it_is_proven_and_not_called_a_repair(tmp_path: Path) -> None:
+def test_a_copy_that_the_cluster_has_taken_is_named_and_not_said_to_have_mended(tmp_path: Path) -> None:
     table, accused = RepairTable(str(tmp_path)), replace(HELD, broker=2)
     at_ms, told = int(HELD.first_suspected_at.timestamp() * 1000) + 60_000, repaired_by(str(tmp_path))
     for kind, document, begun in (

@@ -75,7 +75,7 @@ def test_its_end_marker_heals_nothing_while_a_replica_is_away_that_may_show_anot
     assert ended(HIDDEN, NONE[0], marked, silent(3)).verdict is Verdict.PENDING
 
 
-def test_a_deleted_value_that_nobody_shows_any_more_is_healed_where_all_show_the_same_of_its_key() -> None:
+def test_a_deleted_value_that_nobody_shows_any_more_is_healed_where_all_are_alike() -> None:
     c = replace(HIDDEN, recorded=replace(HIDDEN.recorded, undeleted=4))
     healed = ended(c, *NONE)
     assert healed.resolution is Resolution.HEALED
