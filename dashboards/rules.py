@@ -37,10 +37,9 @@ _PASSED = 'reason="passed"'
 _OF_AN_OUTAGE = f'reason!~"{"|".join(NO_OUTAGE)}"'
 
 _REACHED = (
-    f'{{{{ with query (printf "{ANSWERS}{{cluster=%q, broker_id=%q}}" $labels.cluster $labels.broker_id) }}}}'
-    f"{ANSWERS_AGAIN}{{{{ else }}}}"
-    f'{{{{ with query (printf "{_REACHABLE}{{cluster=%q, broker_id=%q}}" $labels.cluster $labels.broker_id) }}}}'
-    f"How it ends is not known yet.{{{{ else }}}}{NOT_HELD}{{{{ end }}}}{{{{ end }}}}"
+    f'{{{{ with query (printf "max({_REACHABLE}{{cluster=%q, broker_id=%q}})" $labels.cluster $labels.broker_id) }}}}'
+    f"{{{{ if eq (first .).Value 1.0 }}}}{ANSWERS_AGAIN}{{{{ end }}}}"
+    f"{{{{ else }}}}{NOT_HELD}{{{{ end }}}}"
 ).replace("{broker_id}", "{{ $labels.broker_id }}")
 """How it ended that a broker did not answer. An alert that fires holds this text as well, and receivers may show it."""
 _HEAD = """# Alert rules for Parallax.
