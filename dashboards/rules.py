@@ -31,15 +31,17 @@ from parallax.guard.endings import ANSWERS as ANSWERS_AGAIN
 from parallax.guard.endings import NOT_HELD
 from parallax.model import PASSING
 
+_REACHABLE = "parallax_broker_reachable"
 _UNKNOWN = f'reason!~"{"|".join(["copying", *NO_OUTAGE])}"'
 _PASSED = 'reason="passed"'
 _OF_AN_OUTAGE = f'reason!~"{"|".join(NO_OUTAGE)}"'
 
 _REACHED = (
-    f'{{{{ with query (printf "{ANSWERS}{{cluster=%q, broker_id=%q}}" $labels.cluster $labels.broker_id) }}}}'
-    f"{ANSWERS_AGAIN}{{{{ else }}}}{NOT_HELD}{{{{ end }}}}"
+    f'{{{{ with query (printf "max({_REACHABLE}{{cluster=%q, broker_id=%q}})" $labels.cluster $labels.broker_id) }}}}'
+    f"{{{{ if eq (first .).Value 1.0 }}}}{ANSWERS_AGAIN}{{{{ end }}}}"
+    f"{{{{ else }}}}{NOT_HELD}{{{{ end }}}}"
 ).replace("{broker_id}", "{{ $labels.broker_id }}")
-"""How it ended that a broker did not answer."""
+"""How it ended that a broker did not answer. An alert that fires holds this text as well, and receivers may show it."""
 _HEAD = """# Alert rules for Parallax.
 # Checked: promtool, and a real Prometheus. Not run: by the Prometheus operator.
 # severity: critical pages, warning opens a ticket, info is for the record.

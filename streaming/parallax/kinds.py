@@ -96,7 +96,8 @@ class Kind:
             the accused, or were read to show it. ``sides`` says which brokers show what. ``marker`` is the offset of
             the end marker, ``start`` that of the transaction. ``lso`` is the accused's LSO, and ``shown`` is the offset
             of the value that the accused shows.
-        was: the same sentence in the past tense, for a finding that is over. Fields: broker, partition, offset.
+        was: the same sentence in the past tense, for a finding that is over. Fields: broker, partition, offset, shown.
+            ``shown`` is the offset that the finding's texts and commands had named.
         headline: what the accused does wrong, in a few words, without the offset. Fields: broker, partition. It is
             about one record or transaction; that about many is one of `Variant.MANY`.
         led: what an alert adds to ``headline`` while the finding is exposed or spread, so that consumers of the leader
@@ -382,7 +383,7 @@ _NO_RECORD = (
     "answered holds its record at offset {offset} any more."
 )
 _HID_DELETION = "Broker {broker} hid the committed deletion at offset {offset} of {partition} as aborted."
-_HAD_ABORTED = "Broker {broker} had aborted a committed transaction of {partition} with the record at offset {offset}."
+_HAD_ABORTED = "Broker {broker} had aborted a committed transaction of {partition}"
 _EFFECTS: Mapping[tuple[FindingKind, str], Effect] = {
     (FindingKind.ABORTED_RECORD_COMMITTED, Variant.DELETION): Effect(
         "Broker {broker} shows the rolled-back deletion at offset {offset} of {partition} as committed; it was "
@@ -409,19 +410,19 @@ _EFFECTS: Mapping[tuple[FindingKind, str], Effect] = {
         f"{_NO_RECORD} Broker {{broker}} still shows an older value of its key, at offset {{shown}}.",
         "Broker {broker} shows a value of {partition} that a committed transaction overwrote",
         "in read_committed see a value that is out of date",
-        _HAD_ABORTED,
+        f"{_HAD_ABORTED}, and showed an older value of its key, at offset {{shown}}.",
     ),
     (FindingKind.COMMITTED_RECORD_ABORTED, Variant.DELETED): Effect(
         f"{_NO_RECORD} The key was deleted, and broker {{broker}} still shows a value of it, at offset {{shown}}.",
         "Broker {broker} still shows a value of {partition} whose key was deleted",
         "in read_committed go on seeing what was deleted",
-        _HAD_ABORTED,
+        f"{_HAD_ABORTED}, and showed a value of a deleted key, at offset {{shown}}.",
     ),
     (FindingKind.COMMITTED_RECORD_ABORTED, Variant.GONE): Effect(
         _NO_RECORD,
         "Broker {broker} has aborted a committed transaction of {partition}; its record is gone",
         "in read_committed may miss what a committed transaction wrote",
-        _HAD_ABORTED,
+        f"{_HAD_ABORTED} with the record at offset {{offset}}.",
     ),
     (FindingKind.ABORTED_RECORD_COMMITTED, Variant.TAKEN): _BY_OUTCOME,
     (FindingKind.COMMITTED_RECORD_ABORTED, Variant.TAKEN): _BY_OUTCOME,

@@ -1,7 +1,7 @@
 """Names the one record that a finding is about.
 
 Its alert, its page and its commands all show the offset of `parallax.findings.finding.shown_offset`. That is this
-record's, unless no replica holds it any more.
+record's, unless no replica holds it any more. A finding that is over keeps the offset that it had shown.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from parallax.model import UNKNOWN, FindingKind
 
 KEPT = "record_offset"
 """Key in an event's evidence. It holds the offset of the record that the finding was about before it was over."""
+SHOWN = "shown_offset"
+"""Key in an event's evidence. It holds the offset that the texts of the finding named before it was over."""
 VARIANT = "variant"
 """Key in an event's evidence: a `parallax.kinds.Variant`; absent if the finding is what its kind says in general."""
 
@@ -53,4 +55,4 @@ def _value_shown(kind: FindingKind, broker: int, evidence: Mapping[str, Any]) ->
     return max((one["offset"] for one in shown if one and one["value_size"] >= 0), default=None)
 
 
-__all__ = ["KEPT", "record_offset"]
+__all__ = ["KEPT", "SHOWN", "VARIANT", "record_offset"]

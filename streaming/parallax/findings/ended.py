@@ -8,7 +8,7 @@ gone from a log is not guessed: a cleaner and a new copy look alike. Who led is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -23,6 +23,22 @@ from parallax.model import NOBODY, FindingKind
 
 READ_THERE = "Consumers that read it there"
 """How the sentence begins that says what consumers of a wrong replica could see."""
+
+
+class Repairs(NamedTuple):
+    """What is on record of the repairs of a finding, in sentences; empty where there is nothing.
+
+    Attributes:
+        mended: of those that have ended the finding, by proof.
+        begun: of those whose change the cluster has taken, without proof of what came of it.
+    """
+
+    mended: str = ""
+    begun: str = ""
+
+
+NO_REPAIR = Repairs()
+"""What is on record where no repair is."""
 
 
 class _End(NamedTuple):
@@ -70,10 +86,8 @@ _ENDS: Mapping[Resolution, _End] = {
     Resolution.GONE: _End("", "Not healed: {reason}."),
 }
 _SEEN = f"{READ_THERE} {{could}}."
-_HELD_BACK = (
-    "While broker {broker} held the transaction open, consumers in read_committed got nothing beyond it there. They "
-    "were shown nothing wrong."
-)
+_GOT_NOTHING = "consumers in read_committed got nothing beyond it there"
+_HELD_BACK = f"While broker {{broker}} held the transaction open, {_GOT_NOTHING}. They were shown nothing wrong."
 """What is said of consumers instead where a transaction was open: a freeze shows nobody anything."""
 _TRACELESS = (
     Resolution.COMPACTED,
@@ -118,7 +132,12 @@ def clause(resolution: str | None, reason: str, kind: FindingKind, *, is_directe
 
 
 def resolved(
-    claim: Claim, decision: Decision, answers: Answers, repaired: str = "", variant: str = Variant.PLAIN
+    claim: Claim,
+    decision: Decision,
+    answers: Answers,
+    repaired: Repairs = NO_REPAIR,
+    variant: str = Variant.PLAIN,
+    shown: int | None = None,
 ) -> str:
     """Say what a finding was, how and when it ended, and whether the replica is right again.
 
@@ -126,10 +145,22 @@ def resolved(
         claim: what the finding claimed.
         decision: the decision that ended it.
         answers: the answers that the decision is based on.
-        repaired: the record of a completed repair of the finding, in sentences.
+        repaired: what is on record of the finding's repairs.
         variant: what the finding was about (`parallax.findings.summary.variant_of`).
+        shown: the offset that the finding's texts and commands named; None for that of its record.
     """
-    return f"{_was(claim, variant)} {_how(claim, decision, answers, repaired, effect_of(claim.kind, variant).could)}"
+    was = _was(claim, variant, claim.first_offset if shown is None else shown)
+    how = _how(claim, decision, answers, repaired.mended, effect_of(claim.kind, variant).could)
+    return " ".join(filter(None, (was, how, repaired.begun)))
+
+
+def unsaid(text: str, sentences: Iterable[str]) -> list[str]:
+    """Return those sentences that a text on a finding does not say already.
+
+    They say who led, and what consumers could see. The text may say the latter in other words.
+    """
+    is_seen_said = READ_THERE in text or _GOT_NOTHING in text
+    return [one for one in sentences if one not in text and not (is_seen_said and one.startswith(READ_THERE))]
 
 
 def dismissed(decision: Decision, answers: Answers) -> str:
@@ -149,11 +180,11 @@ def _past(decision: Decision, answers: Answers) -> str:
     return f"{reason}, {asked_in_words(datetime.fromtimestamp(answers.asked_at_ms / 1000, UTC))}"
 
 
-def _was(claim: Claim, variant: str) -> str:
+def _was(claim: Claim, variant: str, shown: int) -> str:
     has_direction = claim.broker != NOBODY or "{broker}" not in KINDS[claim.kind].was
     was = effect_of(claim.kind, variant).was if has_direction else KINDS[FindingKind.VISIBILITY_MISMATCH].was
     partition = f"{claim.topic}-{claim.partition}"
-    return was.format(broker=claim.broker, partition=partition, offset=claim.first_offset)
+    return was.format(broker=claim.broker, partition=partition, offset=claim.first_offset, shown=shown)
 
 
 def _how(claim: Claim, decision: Decision, answers: Answers, repaired: str, could: str) -> str:

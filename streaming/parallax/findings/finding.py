@@ -8,13 +8,13 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from parallax.findings.about import KEPT, VARIANT, record_offset
+from parallax.findings.about import KEPT, SHOWN, VARIANT, record_offset
 from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, differed, showing_its_value
 from parallax.findings.effect import remembered
-from parallax.findings.ended import dismissed, resolved
-from parallax.findings.summary import blocked_at, spread, summary, unsettled, variant_of
+from parallax.findings.ended import NO_REPAIR, Repairs, dismissed, resolved
+from parallax.findings.summary import blocked_at, spread, summary, undeleted_by, unsettled, variant_of
 from parallax.kinds import KEY_KINDS, KINDS, OUTCOME_KINDS, SHOWING_OLDER, Effect, Variant, effect_of
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, Severity, TopicPartition
 from parallax.sides import Shows, Side, are_outcomes, as_document, parsed, standing
@@ -125,7 +125,7 @@ def made(
     *,
     leans_on: Sequence[str] = (),
     left: Mapping[str, Any] | None = None,
-    repaired: str = "",
+    repaired: Repairs = NO_REPAIR,
 ) -> Finding:
     """Make a new event of a single finding (no incident), for the findings table.
 
@@ -140,7 +140,7 @@ def made(
         at: when it was decided.
         leans_on: ids of the findings that explain the suspect, if it is dismissed for that.
         left: for a finding that has ended: what is still to be judged about other replicas (`parallax.findings.left`).
-        repaired: for a finding that has ended: the sentence about its repair (`parallax.findings.ended.resolved`).
+        repaired: for a finding that has ended: what is on record of its repairs (`parallax.findings.ended.resolved`).
     """
     claim = _of_the_cut(_of_the_tombstone(claim, decision, answers), answers)
     suspected = from_milliseconds(claim.raised_at_ms)
@@ -151,7 +151,7 @@ def made(
     evidence[SHOWED] = sorted(showed_in(known) | _showing(status, claim, decision, answers))
     variant = _variant(status, claim, decision, answers, known)
     if known is not None and status in (FindingStatus.UNSETTLED, FindingStatus.RESOLVED):
-        evidence[KEPT] = known.record_offset
+        evidence |= {KEPT: known.record_offset, SHOWN: shown_offset(known)}
     if leans_on:
         evidence["leans_on"] = list(leans_on)
     if status is FindingStatus.CONFIRMED:
@@ -170,8 +170,8 @@ def made(
         text = unsettled(claim, decision)
         evidence["resolution"] = str(decision.resolution)
     elif status is FindingStatus.RESOLVED:
-        text = resolved(claim, decision, answers, repaired, variant)
-        evidence |= _of_the_end(decision, is_repaired=bool(repaired)) | dict(left or {})
+        text = resolved(claim, decision, answers, repaired, variant, evidence.get(SHOWN, claim.first_offset))
+        evidence |= _of_the_end(decision, is_repaired=bool(repaired.mended)) | dict(left or {})
     else:
         text = dismissed(decision, answers)
     if variant:
@@ -264,6 +264,8 @@ def _recorded(claim: Claim, decision: Decision, answers: Answers, status: Findin
         recorded = replace(recorded, differed=differed(claim, answers))
     if decision.lacks != UNKNOWN:
         recorded = replace(recorded, lacks=decision.lacks)
+    if status is FindingStatus.CONFIRMED:
+        recorded = replace(recorded, undeleted=undeleted_by(claim, decision, answers))
     if status is FindingStatus.CONFIRMED and decision.accused != NOBODY:
         return replace(recorded, beside=tuple(sorted(beside(claim, decision, answers))))
     if status is not FindingStatus.CONFIRMED:
@@ -454,9 +456,13 @@ def shown_offset(finding: Finding) -> int:
     """Return the offset at which the replicas can be seen to differ, for the commands that show it.
 
     It is that of the finding's own record, with one exception. If consumers of the accused meet another record of the
-    key, and no replica holds the own one any more, it is the offset of the record that they meet, if known.
+    key, and no replica holds the own one any more, it is the offset of the record that they meet, if known. A finding
+    that is over or unsettled keeps the offset that it had before.
     """
-    own, replicas = finding.record_offset, evidence_of(finding).get("replicas", {})
+    own, evidence = finding.record_offset, evidence_of(finding)
+    if isinstance(kept := evidence.get(SHOWN), int):
+        return kept
+    replicas = evidence.get("replicas", {})
     shown = (replicas.get(str(finding.broker), {}).get("key") or {}).get("visible")
     held = {one["offset"] for answer in replicas.values() for name in _RECORDS for one in answer.get(name, ())}
     return own if own in held or not shown or not is_shown_elsewhere(finding) else int(shown["offset"])

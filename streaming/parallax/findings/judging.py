@@ -16,6 +16,7 @@ from parallax.findings.cleared import Shown, shows_against_its_end
 from parallax.findings.decide import Decision, Resolution, Verdict, differs_anew, named
 from parallax.findings.decide.own_end import contradicts_its_end
 from parallax.findings.effect import whole
+from parallax.findings.ended import NO_REPAIR, Repairs
 from parallax.findings.finding import (
     Finding,
     claim_of,
@@ -76,7 +77,13 @@ class Unchanged:
     finding: Finding | None
 
 
-Repaired = Callable[[Finding], str]
+Repaired = Callable[[Finding], Repairs]
+"""Returns what is on record of a finding's repairs."""
+
+
+def never_repaired(_: Finding) -> Repairs:
+    """Return that no repair is on record."""
+    return NO_REPAIR
 
 
 class Judging:
@@ -88,10 +95,10 @@ class Judging:
         tasks: the claims that are probed one by one.
         ledger: the last state of each finding and suspect.
         incidents: the findings that are about many keys, or transactions.
-        repaired: returns the record of a finding's completed repair, in sentences; empty where there is none.
+        repaired: returns what is on record of a finding's repairs.
     """
 
-    def __init__(self, tasks: Tasks, ledger: Ledger, incidents: Incidents, repaired: Repaired = lambda _: "") -> None:
+    def __init__(self, tasks: Tasks, ledger: Ledger, incidents: Incidents, repaired: Repaired = never_repaired) -> None:
         self._ledger = ledger
         self._incidents = incidents
         self._repaired = repaired
@@ -343,7 +350,7 @@ class Judging:
     def _by_word(self, decision: Decision, known: Finding) -> Decision:
         """Return the decision on replicas that agree on what nobody has proven; a person's word may have ended that."""
         names_nobody = known.stands and known.broker == NOBODY
-        if not decision.is_unsettled or not names_nobody or not self._repaired(known):
+        if not decision.is_unsettled or not names_nobody or not self._repaired(known).mended:
             return decision
         return replace(decision, resolution=Resolution.BY_WORD)
 

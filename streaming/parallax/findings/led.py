@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from parallax.findings.ended import READ_THERE
+from parallax.findings.ended import unsaid
 from parallax.findings.exposure import Reign, led_in_words, reigns
 from parallax.findings.finding import Finding, is_reported_elsewhere
 from parallax.model import FindingStatus
@@ -85,10 +85,7 @@ def with_leaders(storage: str) -> Callable[[Sequence[Finding]], list[Finding]]:
 
 
 def _told(storage: str, finding: Finding) -> str:
-    sentences = led(storage, finding, _NAMED)
-    if READ_THERE in finding.summary:
-        sentences = tuple(one for one in sentences if not one.startswith(READ_THERE))
-    return " ".join((finding.summary, *sentences))
+    return " ".join((finding.summary, *unsaid(finding.summary, led(storage, finding, _NAMED))))
 
 
 __all__ = ["FAILURES", "led", "led_around", "with_leaders"]

@@ -44,7 +44,7 @@ from parallax.findings.happenings import (
 from parallax.findings.held import NOT_PROBED, Outcome, Page
 from parallax.findings.incident import decided, is_part_of_incident
 from parallax.findings.incidents import ALONE, Incidents
-from parallax.findings.judging import Judging, Later, Repaired, Unchanged
+from parallax.findings.judging import Judging, Later, Repaired, Unchanged, never_repaired
 from parallax.findings.ledger import RESOLVED_FOR, Ledger, explains_less
 from parallax.findings.members import State
 from parallax.findings.tasks import Task, Tasks
@@ -74,11 +74,11 @@ class Lifecycle:
         settings: the intervals between probes.
         draw: random numbers that spread probes over time.
         alone: up to so many claims of one kind about one replica are probed one by one; more are an incident.
-        repaired: returns the record of a finding's completed repair, in sentences; empty where there is none.
+        repaired: returns what is on record of a finding's repairs.
     """
 
     def __init__(
-        self, settings: FindingSettings, draw: Random, alone: int = ALONE, repaired: Repaired = lambda _: ""
+        self, settings: FindingSettings, draw: Random, alone: int = ALONE, repaired: Repaired = never_repaired
     ) -> None:
         self.cluster_id = ""
         """Part of every finding's id; to be set before the first event."""

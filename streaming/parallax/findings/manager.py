@@ -42,7 +42,7 @@ from parallax.findings.happenings import (
 )
 from parallax.findings.history import RecordedHistory
 from parallax.findings.incident import decided, is_part_of_incident
-from parallax.findings.judging import Repaired
+from parallax.findings.judging import Repaired, never_repaired
 from parallax.findings.lanes import Lanes
 from parallax.findings.lifecycle import Lifecycle
 from parallax.findings.members import MemberRow
@@ -125,7 +125,7 @@ class FindingsManager:
         table: where events go; by default the findings table below ``storage.path``, created when it is not there.
         ``told``: called from the manager's thread with events once they are in the table, also with those of other
             processes; by default they are logged.
-        repaired: returns the record of a finding's completed repair, in sentences; empty where there is none.
+        repaired: returns what is on record of a finding's repairs.
         completed: returns events as they are to be appended: with what other tables say of each that has ended.
     """
 
@@ -139,7 +139,7 @@ class FindingsManager:
         prober: Asks | None = None,
         table: Store | None = None,
         told: Callable[[Sequence[Finding]], None] | None = None,
-        repaired: Repaired = lambda _: "",
+        repaired: Repaired = never_repaired,
         completed: Callable[[Sequence[Finding]], Sequence[Finding]] = lambda events: events,
     ) -> None:
         self._storage = settings.storage.path

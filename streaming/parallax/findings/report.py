@@ -13,6 +13,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
+from parallax.findings.ended import unsaid
 from parallax.findings.explain import Explanation, explain, runbook_of
 from parallax.findings.finding import Finding, asked_at, current, evidence_of
 from parallax.findings.in_brief import seen
@@ -300,7 +301,7 @@ def _seen(explained: Explanation, on_record: Facts) -> Sequence[str]:
 def sections(explained: Explanation, on_record: Facts = NO_FACTS) -> list[tuple[str, str]]:
     """Return the parts of a finding's explanation that are not empty, as (heading, text)."""
     steps = "\n".join(f"{number}. {step.text}\n{step.run}" for number, step in enumerate(explained.steps, 1))
-    led = [one for one in on_record.led if one not in explained.happened]  # the text on its end says who led
+    led = unsaid(explained.happened, on_record.led)
     sections = [
         ("What happened", f"{explained.happened} {explained.asked}"),
         (REPAIRS, "\n".join(on_record.repairs)),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from parallax.config import GuardSettings, ReadSettings
+from parallax.findings.ended import NO_REPAIR, Repairs
 from parallax.findings.finding import Finding
 from parallax.findings.grounds import in_words
 from parallax.findings.led import led
@@ -63,11 +64,11 @@ def repairs_of(storage: str) -> Callable[[Finding], tuple[str, ...]]:
     return told
 
 
-def repaired_by(storage: str) -> Callable[[Finding], str]:
-    """Return a function that says, in sentences, which repairs have ended a finding.
+def repaired_by(storage: str) -> Callable[[Finding], Repairs]:
+    """Return a function that says which repairs have ended a finding, and which may have.
 
-    Its text is empty if no repair has, or if the table of repairs cannot be read. These repairs count, once their
-    result is proven on every replica:
+    It says nothing of them if the table of repairs cannot be read. A repair may have ended it once the cluster has
+    taken its change. It has, once its result is proven on every replica. These repairs count:
 
     - The accused was copied again, or an end marker was written for a transaction that the accused held open.
     - If the finding accuses no broker: wrong replicas were copied again from the one that a person calls right, and
@@ -79,16 +80,14 @@ def repaired_by(storage: str) -> Callable[[Finding], str]:
         storage: ``storage.path``.
     """
 
-    def told(finding: Finding) -> str:
+    def told(finding: Finding) -> Repairs:
         try:
-            about = list(_about(storage, finding))
+            about = [(repair, step) for repair, step in _about(storage, finding) if _may_mend(repair, step, finding)]
         except EventLogError:
-            return ""
-        return " ".join(
-            _in_words(repair, step)
-            for repair, step in about
-            if step["number"] in repair.proven and _has_mended(repair, step, finding)
-        )
+            return NO_REPAIR
+        mended = (_in_words(repair, step) for repair, step in about if step["number"] in repair.proven)
+        taken = ((repair, step) for repair, step in about if step["number"] in repair.answered.keys() - repair.proven)
+        return Repairs(" ".join(mended), " ".join(_begun_in_words(repair, step) for repair, step in taken))
 
     return told
 
@@ -126,7 +125,7 @@ def _copies_for(repair: Repair, step: Mapping[str, Any], finding: Finding) -> bo
     return is_to_mend and is_later and bool(copied) and finding.broker in {NOBODY, *copied}
 
 
-def _has_mended(repair: Repair, step: Mapping[str, Any], finding: Finding) -> bool:
+def _may_mend(repair: Repair, step: Mapping[str, Any], finding: Finding) -> bool:
     if not _is_move(step):
         return finding.kind in OPEN_KINDS and finding.broker != NOBODY and _is_written(repair, step)
     is_since = repair.at_ms >= finding.decided_at.timestamp() * 1000
@@ -143,6 +142,12 @@ def _in_words(repair: Repair, step: Mapping[str, Any]) -> str:
     how = {Phase.CLOSED: "was given up", Phase.UNDOING: "was being undone"}.get(repair.phase, "stopped")
     reason = f": {repair.reason.rstrip('.')}" if repair.reason else ""
     return f"{name}, to {does}, {how} at {at}{reason}. It is not proven that it did."
+
+
+def _begun_in_words(repair: Repair, step: Mapping[str, Any]) -> str:
+    _, does, _ = _of_a_copy(step) if _is_move(step) else _of_a_marker(step, is_written=True)
+    name = f"Repair {repair.repair_id[:_ID_CHARACTERS]}"
+    return f"{name} had begun to {does}, at {time_text(repair.began_ms)}; that had not been proven to its end by then."
 
 
 def _is_written(repair: Repair, step: Mapping[str, Any]) -> bool:

@@ -25,6 +25,7 @@ from parallax.findings.happenings import (
     Tick,
 )
 from parallax.findings.incident import decided
+from parallax.findings.judging import Repaired, never_repaired
 from parallax.findings.lifecycle import Lifecycle
 from parallax.findings.members import MemberRow
 from parallax.findings.table import as_read
@@ -87,7 +88,7 @@ class Life:
         self,
         events: Sequence[Finding] = (),
         now: float = 0.0,
-        repaired: Callable[[Finding], str] = lambda _: "",
+        repaired: Repaired = never_repaired,
         members: Sequence[MemberRow] = (),
     ) -> None:
         self.now = now

@@ -18,6 +18,7 @@ from parallax.findings.acknowledgement import acknowledgement_of
 from parallax.findings.answers import Answers, CoordinatorAnswer, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Differed, Recorded
 from parallax.findings.cleared import Shown
+from parallax.findings.ended import Repairs
 from parallax.findings.explain import explain
 from parallax.findings.finding import claim_of, current, evidence_of, leans_on, was_explained
 from parallax.findings.happenings import (
@@ -877,12 +878,12 @@ class TestADifferenceWithoutDirection:
     ) -> None:
         differ, alike = self.answering(on_1=None, on_2=30, on_3=30), self.answering(on_1=30, on_2=30, on_3=30)
         said: list[str] = []
-        life = Life(repaired=lambda _: " ".join(said)).confirmed(self.suspect(), answering=differ)
+        life = Life(repaired=lambda _: Repairs(" ".join(said))).confirmed(self.suspect(), answering=differ)
         if before == "unsettled":
             life.until_asked(alike)
         if before == "acknowledged":
             known = acknowledged(life.last, "it is copied tonight", "me", life.last.decided_at)
-            life = Life([known], repaired=lambda _: " ".join(said))
+            life = Life([known], repaired=lambda _: Repairs(" ".join(said)))
         said.append("Repair bbbbbbbb copied broker 1 again from broker 2, which a person says is right.")
         life.until_asked(differ)
         assert life.last.stands, "it differs, whatever was said"

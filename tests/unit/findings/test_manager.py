@@ -22,6 +22,7 @@ from parallax.findings import manager as manager_module
 from parallax.findings.acknowledge import acknowledge
 from parallax.findings.answers import Answers, MarkerShown, OpenTransaction, RecordShown
 from parallax.findings.claim import Claim
+from parallax.findings.ended import Repairs
 from parallax.findings.finding import Finding, asked_at, current
 from parallax.findings.happenings import FindingsStatus
 from parallax.findings.incident import is_part_of_incident, tally_of
@@ -259,7 +260,7 @@ def test_the_end_of_a_transaction_that_was_open_says_whether_a_repair_is_on_reco
     start: Start, settings: Settings, repaired: str
 ) -> None:
     replicas = Replicas(missing)
-    manager, watch = start(replicas, repaired=lambda finding: repaired)
+    manager, watch = start(replicas, repaired=lambda _: Repairs(repaired))
     manager.offer([unmarked_suspect()])
     watch.until(lambda s: len(s.open) == 1)
     replicas.answer = agree

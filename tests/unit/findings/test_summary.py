@@ -11,9 +11,9 @@ from parallax.alerting.listing import FindingState, headline
 from parallax.findings.answers import Answers, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, Verdict, decide
-from parallax.findings.ended import resolved
+from parallax.findings.ended import Repairs, resolved, unsaid
 from parallax.findings.explain import explain
-from parallax.findings.finding import effect_in, made
+from parallax.findings.finding import claim_of, effect_in, made, shown_offset
 from parallax.findings.members import Group
 from parallax.findings.summary import incident, sides_in_words, spread, summary, unsettled, variant_of_many
 from parallax.kinds import KINDS, TRANSACTION_KINDS, Variant, effect_of
@@ -46,6 +46,34 @@ def test_one_that_committed_it_as_well_is_not_among_those_that_aborted_it() -> N
     text = said(claim(FindingKind.ABORTED_RECORD_COMMITTED), *given)
     assert "it was aborted on broker 1." in text
     assert "5" not in text
+
+
+def test_a_deleted_value_that_is_shown_is_named_by_one_offset_to_the_end() -> None:
+    c = claim(
+        FindingKind.COMMITTED_RECORD_ABORTED, key_hash_lo=1, recorded=Recorded(outcomes={1: "committed", 2: "aborted"})
+    )
+    asked = frozenset({10})
+    none = [shows(b, None, asked=asked) for b in (1, 2, 3)]
+    stale = shows(2, record(4, producer_id=-1), asked=asked, aborted=((PRODUCER, 10),))
+    given = answers(none[0], stale, none[2], leader=1)
+    first = made("f", FindingStatus.CONFIRMED, c, decide(c, given), given, None, AT)
+    assert "broker 2 still shows a value of it, at offset 4" in first.summary
+    over = decide(claim_of(first), answers(*none, leader=1), live_only=True)
+    last = made("f", FindingStatus.RESOLVED, claim_of(first), over, answers(*none, leader=1), first, AT)
+    assert last.summary == (
+        "Broker 2 had aborted a committed transaction of orders-0, and showed a value of a deleted key, at offset 4. "
+        "Healed: broker 2 did not show the value at offset 4 any more, and every replica showed no value for its key."
+    )
+    assert (shown_offset(first), shown_offset(last)) == (4, 4)
+
+
+def test_what_consumers_could_see_is_said_once_of_a_finding_that_is_over() -> None:
+    led, seen = "Broker 2 led.", "Consumers that read it there in read_committed got nothing, from offset 0 on."
+    for kind in (FindingKind.READ_COMMITTED_FROZEN, FindingKind.ABORTED_RECORD_COMMITTED):
+        text = ended(claim(kind), Resolution.COMPACTED)
+        assert unsaid(text, (led, seen)) == [led]
+        assert unsaid(f"{text} {led}", (led, seen)) == []
+    assert unsaid("Healed: the replicas agree.", (led, seen)) == [led, seen]
 
 
 def test_one_that_is_frozen_as_well_is_not_among_those_where_it_has_ended() -> None:
@@ -232,9 +260,11 @@ def test_the_end_says_what_was_wrong_as_the_beginning_did(kind: FindingKind, var
 WITHOUT_A_TRACE = (Resolution.COMPACTED, Resolution.DELETED)
 
 
-def ended(c: Claim, resolution: Resolution, repaired: str = "") -> str:
+def ended(c: Claim, resolution: Resolution, repaired: str = "", begun: str = "") -> str:
     gone = "broker 2 holds neither the transaction open nor its record at offset 10"
-    return resolved(c, Decision(Verdict.DISMISSED, c.kind, gone, resolution=resolution), Answers({}), repaired)
+    return resolved(
+        c, Decision(Verdict.DISMISSED, c.kind, gone, resolution=resolution), Answers({}), Repairs(repaired, begun)
+    )
 
 
 @pytest.mark.parametrize("kind", [FindingKind.READ_COMMITTED_FROZEN, FindingKind.MARKER_MISSING])
@@ -256,6 +286,12 @@ def test_what_a_repair_on_record_has_mended_is_said_to_be_repaired(resolution: R
     assert " Repair aaaa wrote a COMMIT marker. While broker 2 held the transaction open," in text
     assert "could" not in text
     assert "is gone" not in text
+
+
+@pytest.mark.parametrize("resolution", [Resolution.HEALED, Resolution.COMPACTED])
+def test_a_repair_that_had_begun_is_named_at_the_end_and_ends_nothing_by_itself(resolution: Resolution) -> None:
+    c, begun = claim(FindingKind.ABORTED_RECORD_COMMITTED), "Repair aaaa had begun to copy broker 2."
+    assert ended(c, resolution, begun=begun) == f"{ended(c, resolution)} {begun}"
 
 
 def test_no_transaction_that_all_held_open_showed_anybody_anything() -> None:
