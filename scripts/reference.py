@@ -278,7 +278,7 @@ def commands_page() -> str:
     exits = _doc(sys.modules["parallax.cli"]).split("\n\n", 1)[1].replace("\n", " ")
     head = f"""# Commands
 
-{_GENERATED} Each command says the same with `--help`. With `--format json`, output is JSON.
+{_GENERATED} Each command says so with `--help`. With `--format json`, output is JSON.
 
 {exits}
 """
@@ -399,7 +399,7 @@ def logs_page() -> str:
     return f"""# Log fields
 
 {_GENERATED} The job logs to standard error: one JSON object a line. Each has `event` (what happened), `level` and
-`timestamp` (UTC). `exception` is a traceback. All other fields are these; a field that is not known is left out.
+`timestamp` (UTC). `exception` is a traceback. All other fields are these; what is not known is left out.
 
 {table(("field", "what it says"), rows)}"""
 

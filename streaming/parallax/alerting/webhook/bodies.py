@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -95,7 +96,10 @@ def _group_labels(message: Message, cluster: str) -> dict[str, str]:
 
 
 def _group_key(message: Message, settings: WebhookSettings, cluster: str) -> str:
-    labels = ", ".join(f'{name}="{value}"' for name, value in sorted(_group_labels(message, cluster).items()))
+    labels = ", ".join(
+        f"{name}={json.dumps(value, ensure_ascii=False)}"
+        for name, value in sorted(_group_labels(message, cluster).items())
+    )
     return f"parallax/{settings.name}:{{{labels}}}"
 
 
