@@ -278,7 +278,7 @@ def commands_page() -> str:
     exits = _doc(sys.modules["parallax.cli"]).split("\n\n", 1)[1].replace("\n", " ")
     head = f"""# Commands
 
-{_GENERATED} Each command says so with `--help`. With `--format json`, output is JSON.
+{_GENERATED} `--help` says the same. With `--format json`, output is JSON.
 
 {exits}
 """
