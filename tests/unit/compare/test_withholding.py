@@ -172,6 +172,10 @@ class TestWorth:
         assert (Limits().worth, Limits().few, Limits().at_a_time) == (512 * 1024, 20_000, 500_000)
 
 
+def test_the_sums_at_65_536_offsets_are_kept_by_default() -> None:
+    assert Limits().marks == 65_536
+
+
 def test_what_waits_is_all_that_some_replica_has_yet_to_pass() -> None:
     made = apart(rows=0)
     made.brokers["position"][1] = [10, 20]
