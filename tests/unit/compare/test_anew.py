@@ -66,7 +66,7 @@ class Bucket:
             gathering.take(Gathered.one(Observations.of(topic, 0, list(rows))))
         states = self.states()
         views = Again(str(self.folder), T + self.batch).views
-        told = step_buckets({0: states}, gathering.seen({}), Terms(SETTINGS, T + self.batch, views, True))
+        told = step_buckets({0: states}, gathering.seen({}), Terms(SETTINGS, T + self.batch, views, True), {})
         self.save(states)
         self.batch += 1
         self.problem = told.problem
