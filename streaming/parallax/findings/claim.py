@@ -145,8 +145,6 @@ class Recorded:
             some if they are many.
         lacks: for a finding on an outcome: offset of the value that the accused lacks because of the wrong outcome, as
             was proven; -1 if none.
-        undeleted: for a finding on an outcome: offset of the value that the accused showed although its key was
-            deleted; -1 if none.
         ``beside``: for a finding: the other brokers that showed the same as the accused when they were last asked.
         was_accused: brokers that an earlier finding accused of the same, and whose replicas were not proven to have
             healed.
@@ -174,7 +172,6 @@ class Recorded:
     had_ended: HadEnded | None = None
     keys: tuple[str, ...] = ()
     lacks: int = UNKNOWN
-    undeleted: int = UNKNOWN
     beside: tuple[int, ...] = ()
     was_accused: tuple[int, ...] = ()
     was_deletion: bool = False
@@ -186,7 +183,7 @@ class Recorded:
         A transaction has one outcome. But where a lower end marker may have been there, the other record may be of
         another transaction of the producer, and nobody has seen what its outcome was.
         """
-        return replace(self, lacks=UNKNOWN, undeleted=UNKNOWN, outcomes={} if self.end_unproven else self.outcomes)
+        return replace(self, lacks=UNKNOWN, outcomes={} if self.end_unproven else self.outcomes)
 
     @classmethod
     def parse(cls, text: str) -> Recorded:
@@ -210,8 +207,7 @@ class Recorded:
         sides, pivot = _sides(document.get("sides")), document.get("pivot")
         asked_last = pivot if isinstance(pivot, int) else min((b for s in sides.values() for b in s), default=NOBODY)
         epoch, start = document.get("leader_epoch"), document.get("compared_from")
-        topic_id, keys = document.get("topic_id"), document.get("keys")
-        lacks, undeleted = document.get("lacks"), document.get("undeleted")
+        topic_id, keys, lacks = (document.get(name) for name in ("topic_id", "keys", "lacks"))
         end_epoch = document.get("end_epoch")
         shown_from = document.get("shown_from")
         return cls(
@@ -228,7 +224,6 @@ class Recorded:
             had_ended=HadEnded.parse(document.get("had_ended")),
             keys=tuple(key for key in keys if _is_hash(key)) if isinstance(keys, list) else (),
             lacks=lacks if isinstance(lacks, int) else UNKNOWN,
-            undeleted=undeleted if isinstance(undeleted, int) else UNKNOWN,
             beside=_brokers(document.get("beside")),
             was_accused=_brokers(document.get("was_accused")),
             was_deletion=document.get("was_deletion") is True,
@@ -252,7 +247,7 @@ class Recorded:
             found["had_ended"] = asdict(self.had_ended)
         if self.keys:
             found["keys"] = list(self.keys)
-        found |= {name: at for name in ("lacks", "undeleted", "shown_from") if (at := getattr(self, name)) >= 0}
+        found |= {name: at for name in ("lacks", "shown_from") if (at := getattr(self, name)) >= 0}
         found |= {name: list(said) for name in ("beside", "was_accused") if (said := getattr(self, name))}
         return found
 
@@ -274,7 +269,6 @@ _OF_ALL = (
     "had_ended",
     "keys",
     "lacks",
-    "undeleted",
     "beside",
     "was_accused",
     "was_deletion",
@@ -507,7 +501,6 @@ class Claim:
                 markers=markers,
                 ends=ends,
                 lacks=UNKNOWN,
-                undeleted=UNKNOWN,
                 beside=(),
                 was_accused=tuple(sorted(accused)),
             ),

@@ -14,7 +14,7 @@ from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, differed, showing_its_value
 from parallax.findings.effect import remembered
 from parallax.findings.ended import NO_REPAIR, Repairs, dismissed, resolved
-from parallax.findings.summary import blocked_at, spread, summary, undeleted_by, unsettled, variant_of
+from parallax.findings.summary import blocked_at, spread, summary, unsettled, variant_of
 from parallax.kinds import KEY_KINDS, KINDS, OUTCOME_KINDS, SHOWING_OLDER, Effect, Variant, effect_of
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, Severity, TopicPartition
 from parallax.sides import Shows, Side, are_outcomes, as_document, parsed, standing
@@ -264,8 +264,6 @@ def _recorded(claim: Claim, decision: Decision, answers: Answers, status: Findin
         recorded = replace(recorded, differed=differed(claim, answers))
     if decision.lacks != UNKNOWN:
         recorded = replace(recorded, lacks=decision.lacks)
-    if status is FindingStatus.CONFIRMED:
-        recorded = replace(recorded, undeleted=undeleted_by(claim, decision, answers))
     if status is FindingStatus.CONFIRMED and decision.accused != NOBODY:
         return replace(recorded, beside=tuple(sorted(beside(claim, decision, answers))))
     if status is not FindingStatus.CONFIRMED:

@@ -19,7 +19,7 @@ from parallax.kinds import (
     Variant,
     effect_of,
 )
-from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule
+from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
 from parallax.moments import utc_text
 from parallax.sides import OUTCOMES, Shows, Side
 
@@ -98,16 +98,6 @@ def variant_of(claim: Claim, decision: Decision, answers: Answers) -> Variant:
     if not is_older:
         return Variant.GONE
     return Variant.DELETED if _has_no_value(claim, decision, answers) else Variant.OLDER
-
-
-def undeleted_by(claim: Claim, decision: Decision, answers: Answers) -> int:
-    """Return the offset of the value that the accused shows although its key was deleted; -1 if it shows none.
-
-    The arguments are those of `variant_of`.
-    """
-    accused = answers.replicas.get(decision.accused)
-    is_undeleted = variant_of(claim, decision, answers) in (Variant.UNDELETED, Variant.DELETED)
-    return accused.live.offset if is_undeleted and accused is not None and accused.live is not None else UNKNOWN
 
 
 def variant_of_many(group: Group) -> Variant:

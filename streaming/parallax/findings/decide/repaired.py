@@ -6,11 +6,8 @@ back, or a wiped disk) replaces the whole log by a copy of a right one. Two obse
 - The replica shows the end marker that it lacked. Markers are never invented, so another log brought it.
 - The accused's readers have reported that the log fell back, or that the broker held no replica for a time.
 
-A finding that the accused showed a value although its key was deleted needs neither. It has healed when no replica
-shows that value any more, and all show the same of the key: nothing that was shown wrongly is left.
-
-For any other, if the record is gone, and the key has no newer record, nothing is proven. Between two probes a tombstone
-of the key may have been written, and cleaned together with the record.
+If the record is gone, and the key has no newer record, nothing is proven. Between two probes a tombstone of the key may
+have been written, and cleaned together with the record.
 """
 
 from __future__ import annotations
@@ -37,24 +34,4 @@ def repaired(case: Case) -> str | None:
         but = "" if claim.deleted_at == UNKNOWN else f", but for values that were deleted at offset {claim.deleted_at}"
         what = f"for the key of offset {claim.first_offset} what the others show{but}"
         return f"the log of broker {accused.broker} was replaced, and shows {what}"
-    return _deleted_again(case)
-
-
-def _deleted_again(case: Case) -> str | None:
-    """Return why a deleted value that the accused showed is shown by nobody any more; None if that is not proven.
-
-    Every replica must be past the record, and all must show one thing of the key: no value, or one that is newer than
-    the record. A value from before it may have been deleted as well. What retention took is not judged here.
-    """
-    claim, everyone = case.claim, (case.accused, *case.others)
-    undeleted = claim.recorded.undeleted
-    shown = {UNKNOWN if a.live is None else a.live.offset for a in everyone}
-    is_past = all(a.last_stable_offset > claim.first_offset for a in everyone)
-    if undeleted == UNKNOWN or len(shown) > 1 or not is_past or case.accused.log_start_offset > claim.first_offset:
-        return None
-    (now,) = shown
-    if UNKNOWN < now <= claim.first_offset:
-        return None
-    what = "no value" if now == UNKNOWN else f"the value at offset {now}"
-    gone = f"broker {claim.broker} does not show the value at offset {undeleted} any more"
-    return f"{gone}, and every replica shows {what} for its key"
+    return None

@@ -75,22 +75,6 @@ def test_its_end_marker_heals_nothing_while_a_replica_is_away_that_may_show_anot
     assert ended(HIDDEN, NONE[0], marked, silent(3)).verdict is Verdict.PENDING
 
 
-def test_a_deleted_value_that_nobody_shows_any_more_is_healed_where_all_are_alike() -> None:
-    c = replace(HIDDEN, recorded=replace(HIDDEN.recorded, undeleted=4))
-    healed = ended(c, *NONE)
-    assert healed.resolution is Resolution.HEALED
-    assert healed.reason == (
-        "broker 2 does not show the value at offset 4 any more, and every replica shows no value for its key"
-    )
-    assert ended(c, *NEWER).resolution is Resolution.HEALED
-    older = [shows(b, record(3, producer_id=-1)) for b in (1, 2, 3)]
-    assert ended(c, *older).resolution is Resolution.COMPACTED, "it may have been deleted as well"
-    assert ended(c, NONE[0], NONE[1], shows(3, None, complete=False)).resolution is Resolution.COMPACTED
-    assert ended(c, NONE[0], NONE[1], silent(3)).verdict is Verdict.PENDING
-    another = ended(replace(c, recorded=c.recorded.of_another()), *NONE)
-    assert another.resolution is Resolution.COMPACTED, "another record has another key"
-
-
 def test_a_suspect_was_never_shown_to_hold_and_is_not_healed() -> None:
     for c, accused in ((SHOWN, NONE[1]), (HIDDEN, replace(NONE[1], markers=(marker(),)))):
         said = replace(answers(NONE[0], accused, NONE[2]), recreated=True)
