@@ -62,7 +62,8 @@ def test_a_deleted_value_that_is_shown_is_named_by_one_offset_to_the_end() -> No
     last = made("f", FindingStatus.RESOLVED, claim_of(first), over, answers(*none, leader=1), first, AT)
     assert last.summary == (
         "Broker 2 had aborted a committed transaction of orders-0, and showed a value of a deleted key, at offset 4. "
-        "Healed: broker 2 did not show the value at offset 4 any more, and every replica showed no value for its key."
+        "Not healed: broker 2 did not hold the record at offset 10 any more. "
+        "Consumers that read it there in read_committed could go on seeing what was deleted."
     )
     assert (shown_offset(first), shown_offset(last)) == (4, 4)
 
