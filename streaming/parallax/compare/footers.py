@@ -122,7 +122,7 @@ def sparing(
         if (name, file.path) not in looked:
             with opened[name].open_input_file(file.path) as source:
                 metadata = pq.read_metadata(source)
-            looked[name, file.path] = metadata, _blocks(metadata)
+            looked[name, file.path] = metadata, blocks_of(metadata.metadata)
         if file.broker is not None and looked[name, file.path][1].places:
             told.setdefault((file.broker, VIEW_OF[name]), []).append(looked[name, file.path][1])
     read = {(name, file.path): looked[name, file.path] for name, file in mine}
@@ -143,14 +143,6 @@ def _rows_of_others(blocks: Blocks, wanted: Wanted) -> int:
     """How many rows of a file are of partitions that are compared elsewhere."""
     is_other = np.array([not wanted(*place) for place in blocks.places], np.bool_)
     return int(_rows(blocks)[is_other].sum()) if is_other.any() else 0
-
-
-def _blocks(metadata: Any) -> Blocks:
-    """What a file tells of its rows; nothing where that is garbled, for then the rows are read."""
-    try:
-        return blocks_of(metadata.metadata)
-    except ValueError:
-        return Blocks.none()
 
 
 def _alike(readers: Mapping[Reader, Blocks], wanted: Wanted) -> dict[TopicPartition, Alike]:

@@ -16,7 +16,7 @@ import numpy as np
 from parallax.compare.blocks import Opens
 from parallax.compare.observations import Array
 from parallax.compare.state import GOING, NEVER, PartitionState
-from parallax.compare.sums import Grain
+from parallax.compare.sums import Grain, ends_block
 from parallax.model import UNKNOWN, Outcome
 from parallax.replica.digests import Digests, Open, carried
 
@@ -88,8 +88,7 @@ def followed(
         transactions is shown with both outcomes, or if there are more offsets and the reader is ahead.
     """
     others, mine = table[table["slot"] != slot], table[table["slot"] == slot]
-    is_end = (mine["end"] & ((1 << grain.block) - 1) == 0) & (mine["end"] < reached)
-    made, opens = [mine[is_end], mine[:0]], dict(before)
+    made, opens = [mine[ends_block(mine["end"], grain.block) & (mine["end"] < reached)], mine[:0]], dict(before)
     blocks = digests.parts["block"] >> (grain.block - grain.recent)
     begins = np.searchsorted(digests.moves["part"], np.arange(len(blocks) + 1)).tolist()
     for n, block in enumerate(blocks.tolist()):

@@ -19,7 +19,7 @@ from parallax.compare.footers import Looked, Sparing, sparing
 from parallax.compare.observations import ViewRows
 from parallax.compare.recorded import observed
 from parallax.compare.segments import Segment, States, Store
-from parallax.compare.together import Gathering, Seen, Terms, Told, step_buckets, without_rows
+from parallax.compare.together import Gathering, Ready, Seen, Terms, Told, step_buckets, without_rows
 from parallax.compare.work import STRETCH, Options, Stretch, Work
 from parallax.model import TopicPartition
 from parallax.views.commits import DataFile, TableLog
@@ -104,20 +104,23 @@ class _Task:
 
     def _together(self, stretches: Sequence[Stretch], gathering: Gathering, found: Sparing) -> Told | None:
         """Compare stretches in one pass; None, with no state changed, if rows that were not read are needed."""
-        seen, terms = self._seen(stretches, gathering, found), self._terms(stretches)
-        touched = self._touched(seen)
-        ready = without_rows(touched, seen, terms)
+        touched, seen, terms, ready = self._tried(stretches, gathering, found)
         return step_buckets(touched, seen, terms, ready) if ready.keys() == seen.spared.keys() else None
 
     def _alone(self, stretch: Stretch) -> Told:
         """Compare one stretch; rows that were not read and are needed are read, of all partitions at a time."""
-        gathering, found = self._looked([stretch])
-        seen, terms = self._seen([stretch], gathering, found), self._terms([stretch])
-        touched = self._touched(seen)
-        ready = without_rows(touched, seen, terms)
+        touched, seen, terms, ready = self._tried([stretch], *self._looked([stretch]))
         if needed := seen.spared.keys() - ready.keys():
             seen = seen.with_rows(_rows(self.options, stretch.files, needed))
         return step_buckets(touched, seen, terms, ready)
+
+    def _tried(
+        self, stretches: Sequence[Stretch], gathering: Gathering, found: Sparing
+    ) -> tuple[dict[int, States], Seen, Terms, Ready]:
+        """What `step_buckets` takes, with the results of partitions that need none of the rows that were not read."""
+        seen, terms = self._seen(stretches, gathering, found), self._terms(stretches)
+        touched = self._touched(seen)
+        return touched, seen, terms, without_rows(touched, seen, terms)
 
     def _looked(self, stretches: Sequence[Stretch]) -> tuple[Gathering, Sparing]:
         """Look at the footers: which rows of the task's partitions need not be read."""

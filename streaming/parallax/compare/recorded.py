@@ -26,6 +26,7 @@ from parallax.model import TopicPartition
 from parallax.source.schema import PROGRESS, VIEW
 from parallax.views import order
 from parallax.views.commits import DataFile
+from parallax.views.parquet import limits
 from parallax.views.shared import WholeFile
 from parallax.views.tables import PROGRESS as PROGRESS_TABLE
 
@@ -160,12 +161,7 @@ def _lends(_: str, __: int, group: Any, **of: Any) -> bool:
 
 def _may_hold(group: Any, wanted: Wanted, span: Span | None, footer: Footer | None) -> bool:
     """Whether a row group may hold rows that are wanted; the writer ends one where a large run of a partition ends."""
-    told: dict[str, tuple[Any, Any]] = {}
-    for n in range(group.num_columns):
-        column = group.column(n)
-        statistics = column.statistics if column.path_in_schema in _TOLD else None
-        if statistics is not None and statistics.has_min_max:
-            told[column.path_in_schema] = statistics.min, statistics.max
+    told = limits(group, _TOLD)
     if span is not None and "offset" in told and (told["offset"][1] < span[0] or told["offset"][0] >= span[1]):
         return False
     if any(name not in told for name in _TOLD[:2]):

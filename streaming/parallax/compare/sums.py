@@ -98,7 +98,7 @@ def store(state: PartitionState, marks: Mapping[Reader, Array], grain: Grain) ->
         grain: the size of the blocks.
     """
     table = np.concatenate([empty(SUM), *marks.values()])
-    is_block = _is_end(table["end"], grain.block)
+    is_block = ends_block(table["end"], grain.block)
     blocks = table[is_block]
     if len(blocks) != len(state.sums) or bool((blocks != state.sums).any()):
         state.sums = blocks
@@ -243,13 +243,21 @@ def thinned(marks: Mapping[Reader, Array], grain: Grain, most: int) -> dict[Read
             break
         for reader, its in left.items():
             left[reader] = its[
-                _is_end(its["end"], bits) | np.isin(_block(its, grain), blocks) | np.isin(its["end"], lasts)
+                ends_block(its["end"], bits) | np.isin(_block(its, grain), blocks) | np.isin(its["end"], lasts)
             ]
     return left
 
 
-def _is_end(offsets: Array, bits: int) -> Array:
-    """For each offset, whether a block of ``2**bits`` offsets ends there."""
+def ends_block(offsets: Array, bits: int) -> Array:
+    """For each offset, whether a block ends there.
+
+    Args:
+        offsets: int64[n].
+        bits: a block has ``2**bits`` offsets.
+
+    Returns:
+        bool[n].
+    """
     mask: Array = offsets & ((1 << bits) - 1) == 0
     return mask
 
@@ -330,7 +338,7 @@ def block_ends(marks: Mapping[Reader, Array], grain: Grain, *more: int) -> Array
         more: ends of blocks that are looked at, too. Otherwise only those are that some reader has a mark at.
     """
     cuts = np.union1d(_ends(marks.values()), np.array(more, np.int64))
-    cuts = cuts[_is_end(cuts, grain.block)]
+    cuts = cuts[ends_block(cuts, grain.block)]
     return cuts[known(marks.values(), cuts)]
 
 
@@ -455,6 +463,7 @@ __all__ = [
     "counted",
     "differ",
     "digested",
+    "ends_block",
     "is_one_shape",
     "known",
     "marks_of",

@@ -26,7 +26,7 @@ from parallax.views.blocks import Blocks, blocks_of
 from parallax.views.filesystem import filesystem
 from parallax.views.parquet import Shape, TableFile
 from parallax.views.positions import open_table
-from parallax.views.shared import BORROWERS, shared_on
+from parallax.views.shared import borrowed_on
 from parallax.views.tables import RECORDED_ON, rust_uri, shape_of
 
 LARGE = 128 << 20
@@ -71,13 +71,13 @@ def compact(storage: str, name: str) -> int:
     """
     table = open_table(storage, name)
     gone = 0
-    for run in joined(files_in(table), shared_on(storage, name, *BORROWERS.get(name, ()))):
+    for run in joined(files_in(table), borrowed_on(storage, name)):
         _join(storage, name, run)
         gone += len(run)
     return gone
 
 
-def joined(files: Sequence[File], lent: Collection[str]) -> list[list[File]]:
+def joined(files: Sequence[File], borrowed: Collection[str]) -> list[list[File]]:
     """The files to join, as lists: the files of one list become one file.
 
     The files of a list are next to each other in the order of commits, and have the same broker and date. A date says
@@ -87,9 +87,10 @@ def joined(files: Sequence[File], lent: Collection[str]) -> list[list[File]]:
 
     Args:
         files: all files of the table.
-        lent: the dates of which shared files name files of the table.
+        borrowed: the dates of which shared files of another table name files of this one.
     """
     runs: list[list[File]] = []
+    lent = {dict(file.values).get(RECORDED_ON) for file in files if order.is_shared(file.path)}.union(borrowed)
     for whose in sorted({_whose(file) for file in files}):
         mine = sorted((f for f in files if _whose(f) == whose), key=lambda f: (f.at_ms, f.path))
         runs += [run for run in _runs(mine) if len(run) > 1 and dict(run[0].values).get(RECORDED_ON) not in lent]

@@ -40,7 +40,7 @@ from parallax.views.compaction import compact
 from parallax.views.parquet import BROKER
 from parallax.views.positions import last_rows, open_table, position_rows
 from parallax.views.recording import today
-from parallax.views.shared import BORROWERS, shared_on
+from parallax.views.shared import borrowed_on
 from parallax.views.sharing import Saved, share
 from parallax.views.tables import PROGRESS, RECORDED_ON, VIEWS, TableSize, rust_uri
 from parallax.views.unused import remove_unused
@@ -232,7 +232,7 @@ def drop_older(storage: str, name: str, oldest: date) -> bool:
     table = open_table(storage, name)
     dates = {p.get(RECORDED_ON) for p in table.partitions()}
     # What is lent to another table stays until that has dropped its own.
-    oldest = min([oldest, *map(date.fromisoformat, shared_on(storage, *BORROWERS.get(name, ())))])
+    oldest = min([oldest, *map(date.fromisoformat, borrowed_on(storage, name))])
     if not any(text is not None and date.fromisoformat(str(text)) < oldest for text in dates):
         return False
     if name in VIEWS:

@@ -43,8 +43,8 @@ RUN = np.dtype([("at", "<i8"), ("lender", "<i4"), ("first", "<i8"), ("count", "<
 ROWS = 1 << 17
 """How many rows are yielded at a time, about."""
 
-BORROWERS = {IsolationLevel.READ_UNCOMMITTED.option: (IsolationLevel.READ_COMMITTED.option,)}
-"""By the name of a table, the other tables to which its files may lend rows. The files must not go before theirs."""
+LENDERS = {IsolationLevel.READ_COMMITTED.option: IsolationLevel.READ_UNCOMMITTED.option}
+"""By the name of a view, the other view whose files may lend it rows. They must not go before its own."""
 
 _VALUES = {f"partition.{name}": name for name in (BROKER, RECORDED_ON)}
 _KEY = "parallax.shared"
@@ -380,18 +380,19 @@ def shared_files(storage: str, name: str) -> tuple[int, list[tuple[str, int]]]:
     return table.version(), [(unquote(one[order.PATH]), one[f"partition.{BROKER}"]) for one in shared]
 
 
-def shared_on(storage: str, *names: str) -> set[str]:
-    """The dates, as ISO 8601, of which tables have shared files.
+def borrowed_on(storage: str, name: str) -> set[str]:
+    """The dates, as ISO 8601, of which another view may borrow rows from a table's files.
 
     Args:
         storage: ``storage.path``.
-        names: names of the tables.
+        name: name of the table that may lend.
 
     Raises:
-        deltalake.exceptions.DeltaError: a table cannot be read.
+        deltalake.exceptions.DeltaError: the other view cannot be read.
     """
     column = f"partition.{RECORDED_ON}"
-    files = [row for name in names for row in order.files_of(open_table(storage, name)).to_pylist()]
+    borrowers = (borrower for borrower, lender in LENDERS.items() if lender == name)
+    files = (row for one in borrowers for row in order.files_of(open_table(storage, one)).to_pylist())
     return {str(row[column]) for row in files if order.is_shared(row[order.PATH])}
 
 
@@ -454,17 +455,17 @@ def _column(batch: pa.RecordBatch, field: Any, values: Mapping[str, Any]) -> Any
 
 
 __all__ = [
-    "BORROWERS",
+    "LENDERS",
     "RUN",
     "Array",
     "LenderError",
     "Shared",
     "WholeFile",
     "as_lent",
+    "borrowed_on",
     "row_bounds",
     "rows_of",
     "shared_files",
     "shared_of",
-    "shared_on",
     "table_of",
 ]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import uuid
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import date
 from functools import lru_cache
 from itertools import groupby
@@ -34,10 +35,10 @@ from parallax.moments import now_ms
 from parallax.views import fencing, order
 from parallax.views.blocks import blocks_of
 from parallax.views.compaction import File, files_in, shaped
-from parallax.views.filesystem import ABOVE, filesystem, place
+from parallax.views.filesystem import ABOVE, filesystem
 from parallax.views.parquet import BROKER, FILE_SCHEMA, OF_VIEWS, Limits, TableFile, limits
 from parallax.views.positions import open_table
-from parallax.views.shared import BORROWERS, RUN, Array, Shared, as_lent, row_bounds, shared_of, shared_on
+from parallax.views.shared import LENDERS, RUN, Array, Shared, as_lent, borrowed_on, row_bounds, shared_of
 from parallax.views.tables import RECORDED_ON, rust_uri
 
 _APART_MS = 60_000
@@ -93,15 +94,11 @@ def share(storage: str, name: str, is_chosen: IsChosen, before: date, passed: se
     due = [told for told in sorted(dates) if (on := date.fromisoformat(told)) < before and on not in passed]
     if not due:
         return saved
-    lent = shared_on(storage, name, *BORROWERS.get(name, ()))
-    others = {view: _by_date(storage, view) for view, borrowers in BORROWERS.items() if name in borrowers}
+    borrowed, view = borrowed_on(storage, name), LENDERS.get(name)
+    others = {} if view is None else _by_date(storage, view)
     for told in due:
-        if told not in lent:
-            lenders = [
-                _Lender(filesystem(rust_uri(storage, name)), f"{ABOVE}{view}/{unquote(file.path)}", file.at_ms)
-                for view, its in others.items()
-                for file in sorted(its.get(told, ()), key=_place)
-            ]
+        if told not in borrowed and not any(order.is_shared(file.path) for file in dates[told]):
+            lenders = _lenders(storage, view, others.get(told, ()))
             found = _share_date(storage, name, is_chosen, dates[told], lenders)
             saved = Saved(saved.rows + found.rows, saved.size + found.size)
         passed.add(date.fromisoformat(told))
@@ -113,6 +110,14 @@ def _by_date(storage: str, name: str) -> dict[str, list[File]]:
     for file in files_in(open_table(storage, name)):
         dates.setdefault(dict(file.values)[RECORDED_ON], []).append(file)
     return dates
+
+
+def _lenders(storage: str, view: str | None, files: Sequence[File]) -> list[_Lender]:
+    """The files of another view that may lend; none if there is no other view."""
+    if view is None:
+        return []
+    folder = filesystem(rust_uri(storage, view))
+    return [_Lender(folder, file, f"{ABOVE}{view}/") for file in sorted(files, key=_place)]
 
 
 class _Made(NamedTuple):
@@ -134,8 +139,7 @@ def _share_date(
         for file in its:
             shared = _shared(folder, file, lenders, is_chosen, lent)
             made += [shared] if shared is not None else []
-            path = unquote(file.path) if shared is None else shared.action.path
-            found.append(_Lender(folder, path, file.at_ms))
+            found.append(_Lender(folder, file if shared is None else replace(file, path=shared.action.path)))
         lenders += found
     if not made:
         return Saved()
@@ -168,21 +172,24 @@ class _Lender:
     """A file whose rows may take the place of equal ones in other files.
 
     Args:
-        files: the file system of the folder of the table that borrows.
-        path: path of the file below it, as `parallax.views.filesystem.place` takes it.
-        at_ms: its commit time.
+        files: the file system of its table's folder.
+        file: the file.
+        folder: of a file of another table, that table's folder, as `parallax.views.filesystem.place` takes it.
+
+    Attributes:
+        path: path of the file, as the footer of a file that borrows has it.
     """
 
-    def __init__(self, files: fs.FileSystem, path: str, at_ms: int) -> None:
-        self.path = path
-        self._place = place(files, path)
-        with _opened(self._place) as source:
+    def __init__(self, files: fs.FileSystem, file: File, folder: str = "") -> None:
+        self._files, self._file = files, unquote(file.path)
+        self.path = f"{folder}{self._file}"
+        with files.open_input_file(self._file) as source:
             metadata = pq.read_metadata(source)
         self._begins = row_bounds(metadata)
         shared, lent = shared_of(metadata.metadata), np.zeros(1, np.int64)
         runs = np.empty(0, RUN) if shared is None else shared.runs
         lent = np.concatenate([lent, np.cumsum(runs["count"])])
-        times = order.parts_of(metadata.metadata, at_ms, int(self._begins[-1] + lent[-1]))
+        times = order.parts_of(metadata.metadata, file.at_ms, int(self._begins[-1] + lent[-1]))
         ends = np.cumsum(times[:, 1])
 
         def recorded(rows: Array) -> Array:
@@ -203,14 +210,9 @@ class _Lender:
 
     def rows(self, number: int) -> tuple[int, pa.Table]:
         """A row group as it is lent: the number of its first row, and the rows."""
-        with _opened(self._place) as source:
+        with self._files.open_input_file(self._file) as source:
             rows = _group(pq.ParquetFile(source, coerce_int96_timestamp_unit="us"), number)
         return int(self._begins[number]), as_lent(self.path, rows)
-
-
-def _opened(at: tuple[fs.FileSystem, str]) -> Any:
-    files, path = at
-    return files.open_input_file(path)
 
 
 def _group(parquet: pq.ParquetFile, number: int) -> pa.Table:
