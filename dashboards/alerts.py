@@ -154,12 +154,14 @@ class Of:
 def said_of(
     metric: str, label: str, within: str, otherwise: str, where: str = "", by: Sequence[str] = ("broker_id",)
 ) -> str:
-    """A label of the newest recent series with the alert's labels ``by``; the series' value is its time.
+    """A label of the newest series with the alert's labels ``by``, or of the newest recent one if there is none now.
 
-    Without such a series the text is ``otherwise``. ``where`` holds more matchers of the series.
+    The series' value is its time. Without such a series the text is ``otherwise``. ``where`` holds more matchers.
     """
     names = ("cluster", *by)
-    series = f"parallax_{metric}{{{', '.join(f'{name}=%q' for name in names)}{where}}}[{within}]"
-    asked = f'printf "topk(1, last_over_time({series}))" {" ".join(f"$labels.{name}" for name in names)}'
+    series = f"parallax_{metric}{{{', '.join(f'{name}=%q' for name in names)}{where}}}"
+    values = " ".join(f"$labels.{name}" for name in names)
+    newest = f"topk(1, {series}) or on () topk(1, last_over_time({series}[{within}]))"
+    asked = f'printf "{newest}" {values} {values}'
     found = f"{{{{ with first . }}}}{{{{ .Labels.{label} }}}}{{{{ end }}}}"
     return f"{{{{ with query ({asked}) }}}}{found}{{{{ else }}}}{otherwise}{{{{ end }}}}"

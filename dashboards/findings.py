@@ -27,6 +27,8 @@ from parallax.shell import ANYWHERE
 
 WORSE = "ParallaxFindingWorse"
 """The alert about a finding that has become worse than what somebody acknowledged, or than a ticket says."""
+LESS = "ParallaxFindingLessGrave"
+"""The note about a finding that still pages, and is less grave than before: its page says nothing new by itself."""
 KNOWN = "ParallaxFindingAcknowledged"
 """The alert about a finding that somebody has acknowledged."""
 
@@ -56,6 +58,7 @@ class FindingAlerts(Alerts):
             # an alert that outlasts what suppresses it would be sent once more when all is over. The end of one that is
             # still suppressed is not sent, but Prometheus says each end again after a minute.
             *self._by_state(is_critical=True),
+            self._about(LESS, self._e.eased(LESS), "info", Turn.LESS),
             self._about(WORSE, self._e.outgrown(WORSE), "critical", Turn.WORSE),
             *self._by_state(is_critical=False),
             self._acknowledged(),

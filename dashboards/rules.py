@@ -158,7 +158,10 @@ class Rules(Alerts):
                 "though all of them can be read, and nothing is known to hold the comparison up.",
                 past=(
                     f"The comparison of {WHERE}{FOR} made no progress for a time",
-                    "Nothing that is watched there waits for a verdict that long now. Its page shows the rest.",
+                    (
+                        "Nothing that is watched there waits that long for a verdict now. The partition's page shows "
+                        "how far it is compared."
+                    ),
                 ),
                 heard=self._e.settled("verdict_waiting_seconds", partition),
             ),
@@ -364,7 +367,7 @@ class Rules(Alerts):
             f"{p.absent_for}; nobody watches the replicas.{{{{ end }}}} Alerts that were firing stay as they were.",
             (
                 f"Parallax{{{{ with $labels.instance }}}} on {{{{ . }}}}{{{{ end }}}}{FOR} was not scraped for a time",
-                "Prometheus cannot tell whether a job is back. Its page does: it compares what it finds still there.",
+                "Prometheus cannot tell whether a job is back; the page can. One that is back compares what is left.",
             ),
             wait=p.absent_for,
         )

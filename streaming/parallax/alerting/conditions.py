@@ -87,7 +87,7 @@ class Condition(NamedTuple):
         about: a metric whose labels are further fields of the formats. They are taken from the sample of that metric
             that has all labels of the condition. Its label ``outcome`` says how the condition ended, once that is
             known.
-        by: the labels of the condition by which a sample of that metric is found.
+        by: the labels of the alert rule by which a sample of that metric is found.
         ended: called with later samples and the condition's labels; returns how the condition ended, a format like the
             description, or an empty text if the samples do not say. None if no samples ever say it.
         worsens: the name of the condition that this one makes worse. Receivers get both as one alert, with the text of
@@ -243,7 +243,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Parallax could not keep its findings for a while",
         "The findings table cannot be read or written; suspects stay pending, and no new finding is reported.",
         cause=Cause.FINDINGS_FAIL,
-        left="They can be read and written again. Suspects that waited are decided now.",
+        left="They can be read and written again. Suspects that waited can be decided now.",
     ),
     "ParallaxStorageFull": Condition(
         ("storage_full",),
@@ -365,7 +365,7 @@ CONDITIONS: Mapping[str, Condition] = {
         cause=Cause.HANGING,
         left="It is reported no longer. The job's log says why.",
         about=_HANGING,
-        by=("topic", "partition"),
+        by=("topic", "partition", "producer_id"),
     ),
     "ParallaxGuardStopped": Condition(
         ("guard_works",),

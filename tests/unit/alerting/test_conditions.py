@@ -29,6 +29,7 @@ FOR_PROMETHEUS_ALONE = {
     "ParallaxAbsent",
     "ParallaxCoverageUnknown",
     "ParallaxFindingAcknowledged",
+    "ParallaxFindingLessGrave",
     "ParallaxFindingWorse",
     "ParallaxFindingsUnlisted",
     "ParallaxGuardHolds",
