@@ -7,7 +7,7 @@ from textwrap import indent
 from typing import Any, NamedTuple
 
 from dashboards.expressions import ABSENT, TARGET
-from dashboards.findings import KNOWN, WORSE
+from dashboards.findings import KNOWN, LESS, WORSE
 from dashboards.written import written
 from parallax.alerting.conditions import OUTAGE
 from parallax.alerting.listing import ALARMS
@@ -160,7 +160,7 @@ def routes() -> str:
                     # An outage that has become worse is one story: it is not told again that it goes on.
                     _inhibit(["alertname = ParallaxReplicaRemoval"], f"alertname = {OUTAGE}", ["cluster", "broker_id"]),
                     # It is still open: Alertmanager sends no resolved message about what it suppresses.
-                    _inhibit([f"alertname = {KNOWN}"], f"alertname =~ {by_state}|{WORSE}", finding),
+                    _inhibit([f"alertname = {KNOWN}"], f"alertname =~ {by_state}|{WORSE}|{LESS}", finding),
                     # It has paged, is less grave by now, and not over.
                     _inhibit([f"alertname =~ {less_grave}"], f"alertname =~ {critical}|{WORSE}", finding),
                     # It says the same of what was acknowledged, or has paged before.

@@ -18,6 +18,15 @@ SHOWN = "shown_offset"
 VARIANT = "variant"
 """Key in an event's evidence: a `parallax.kinds.Variant`; absent if the finding is what its kind says in general."""
 
+SAID = "said"
+"""Key in an event's evidence: the sentences about repairs and leaders that the text on the end of a finding has."""
+OLDER_OVER = "older_over"
+"""Key in an event's evidence: whether a finding ended since the accused shows an older value of a key no longer."""
+SEEN_SAID = "seen_said"
+"""Key in an event's evidence: whether the text on the end of a finding says what consumers could see."""
+WAS_READABLE = "was_readable"
+"""Key in an event's evidence: whether a replica led that was seen to be wrong; absent where that is not known."""
+
 
 def record_offset(kind: FindingKind, broker: int, places: Sequence[int], evidence: Mapping[str, Any]) -> int:
     """Return the offset of the record that a finding is about.
@@ -55,4 +64,4 @@ def _value_shown(kind: FindingKind, broker: int, evidence: Mapping[str, Any]) ->
     return max((one["offset"] for one in shown if one and one["value_size"] >= 0), default=None)
 
 
-__all__ = ["KEPT", "SHOWN", "VARIANT", "record_offset"]
+__all__ = ["KEPT", "OLDER_OVER", "SAID", "SEEN_SAID", "SHOWN", "VARIANT", "WAS_READABLE", "record_offset"]
