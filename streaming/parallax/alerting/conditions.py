@@ -231,7 +231,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Query {query} of Parallax made no progress for a while",
         f"The streaming query has made none for {STALLED_S:.0f} s; what it reads or compares is not watched.",
         cause=Cause.QUERY_STALLED,
-        left="Nothing says any more that it makes none. The first line of the page says whether the job compares.",
+        left="Parallax reports it no longer. The first line of the page says whether the job compares.",
         ended=_goes_on,
     ),
     "ParallaxFindingsNotWritable": Condition(
@@ -278,7 +278,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "For 5 minutes no topic has been there that topics.include names or topics.pattern matches. Correct them, or "
         "stop the job where no such topic is to come.",
         cause=Cause.NOTHING_WATCHED,
-        left="Nothing says any more that no topic matches. Which topics are watched: {check}",
+        left="Parallax reports it no longer. Which topics match: {check}",
         ended=_watches,
     ),
     "ParallaxBrokerUnreachable": Condition(
@@ -302,7 +302,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Broker {broker_id} did not answer for all of its replicas",
         "For 5 minutes it has not answered for some of them, as when a log directory is offline. They are not read, "
         "and not compared. Which these are: {check}",
-        left="Nothing says any more that it does not answer for them. Whether it does: {check}",
+        left="Parallax reports it no longer. Whether the broker answers for all of its replicas: {check}",
         cause=Cause.REPLICA_OFFLINE,
         ended=_served,
     ),
