@@ -87,7 +87,6 @@ class Condition(NamedTuple):
         about: a metric whose labels are further fields of the formats. They are taken from the sample of that metric
             that has all labels of the condition. Its label ``outcome`` says how the condition ended, once that is
             known.
-        by: the labels of the alert rule by which a sample of that metric is found.
         ended: called with later samples and the condition's labels; returns how the condition ended, a format like the
             description, or an empty text if the samples do not say. None if no samples ever say it.
         worsens: the name of the condition that this one makes worse. Receivers get both as one alert, with the text of
@@ -106,7 +105,6 @@ class Condition(NamedTuple):
     left: str
     cause: Cause | None = None
     about: str | None = None
-    by: tuple[str, ...] = ("broker_id",)
     ended: Callable[[Samples, Mapping[str, str]], str] | None = None
     worsens: str | None = None
     lasts: Found | None = None
@@ -360,12 +358,11 @@ CONDITIONS: Mapping[str, Condition] = {
         _WARNING,
         "A transaction of {topic}-{partition} {standing}",
         "A transaction of {topic}-{partition} was open for long on all replicas",
-        "Consumers in read_committed get nothing beyond it until it ends. What is known of it, and how to end it if it "
-        "hangs: {check}",
+        "Consumers in read_committed get nothing beyond it until it ends. Whether it hangs, and only then how to end "
+        "it: {check}",
         cause=Cause.HANGING,
         left="It is reported no longer. The job's log says why.",
         about=_HANGING,
-        by=("topic", "partition", "producer_id"),
     ),
     "ParallaxGuardStopped": Condition(
         ("guard_works",),
