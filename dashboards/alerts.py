@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -130,7 +130,7 @@ class Of:
         self._gap = parameters.gap
         if self._condition.about is not None:
             said = {
-                label: said_of(self._condition.about, label, parameters.remembered, text, by=self._condition.by)
+                label: said_of(self._condition.about, label, parameters.remembered, text)
                 for label, text in UNSAID.items()
             }
             self._labels |= said
@@ -147,21 +147,16 @@ class Of:
         one = self._condition
         left = one.left.format_map(self._labels)
         if one.about is not None:
-            left = said_of(one.about, "outcome", self._gap, left, ", outcome!=''", one.by)
+            left = said_of(one.about, "outcome", self._gap, left, ", outcome!=''")
         return f"{one.was.format_map(self._labels)}{BEHIND}", left
 
 
-def said_of(
-    metric: str, label: str, within: str, otherwise: str, where: str = "", by: Sequence[str] = ("broker_id",)
-) -> str:
-    """A label of the newest series with the alert's labels ``by``, or of the newest recent one if there is none now.
+def said_of(metric: str, label: str, within: str, otherwise: str, where: str = "") -> str:
+    """A label of the newest recent series for the alert's broker; the series' value is its time.
 
-    The series' value is its time. Without such a series the text is ``otherwise``. ``where`` holds more matchers.
+    Without such a series the text is ``otherwise``. ``where`` holds more matchers of the series.
     """
-    names = ("cluster", *by)
-    series = f"parallax_{metric}{{{', '.join(f'{name}=%q' for name in names)}{where}}}"
-    values = " ".join(f"$labels.{name}" for name in names)
-    newest = f"topk(1, {series}) or on () topk(1, last_over_time({series}[{within}]))"
-    asked = f'printf "{newest}" {values} {values}'
+    series = f"parallax_{metric}{{cluster=%q, broker_id=%q{where}}}[{within}]"
+    asked = f'printf "topk(1, last_over_time({series}))" $labels.cluster $labels.broker_id'
     found = f"{{{{ with first . }}}}{{{{ .Labels.{label} }}}}{{{{ end }}}}"
     return f"{{{{ with query ({asked}) }}}}{found}{{{{ else }}}}{otherwise}{{{{ end }}}}"

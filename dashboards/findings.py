@@ -18,9 +18,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from dashboards.alerts import BEHIND, FOR, NOBODY_KNOWS, WHERE, Alerts, Of, agreed, command
+from dashboards.alerts import BEHIND, FOR, NOBODY_KNOWS, WHERE, Alerts, agreed, command
 from dashboards.expressions import ACKNOWLEDGED, FINDING, SAID, SHOWN, STANDS, STATES
 from dashboards.partition import UID as PARTITION
+from parallax.alerting.conditions import CONDITIONS
 from parallax.alerting.listing import ALARMS, Turn
 from parallax.model import Severity
 from parallax.shell import ANYWHERE
@@ -107,10 +108,14 @@ class FindingAlerts(Alerts):
                 "time() - min by (cluster, topic, partition, producer_id) "
                 f"({self._e.of('hanging_transaction_start_timestamp_seconds')})",
                 "warning",
-                Of("ParallaxTransactionHanging", self._p).present[0],
+                f"A transaction of {WHERE}{FOR} is open for long on all replicas",
                 "For {{ $value | humanizeDuration }} a transaction of producer {{ $labels.producer_id }} has been "
                 "open. read_committed consumers of the partition get nothing beyond it, on any replica, and the log is "
-                f"not cleaned beyond it. `{command('check')}` says what is known of it, and how to end it if it hangs.",
+                f"not cleaned beyond it. `{command('check')}` says whether it hangs, and only then how to end it.",
+                (
+                    f"A transaction of {WHERE}{FOR} was open for long on all replicas",
+                    CONDITIONS["ParallaxTransactionHanging"].left,
+                ),
             ),
         ]
 

@@ -292,8 +292,7 @@ class Rules(Alerts):
                 lambda known: f"count {by_broker} ({known(unbound, _UNKNOWN, told_with=compares)} > 0)",
                 "warning",
                 f"Nobody knows until when broker {{{{ $labels.broker_id }}}}{FOR} misses nothing",
-                f"{{{{ $value }}}} of its replicas {agreed('is', 'are')} absent. Why no bound is known, by reason:"
-                f"{_WHY_UNBOUND}.",
+                f"{{{{ $value }}}} of its replicas {agreed('is', 'are')} absent. Why:{_WHY_UNBOUND}.",
                 past=(
                     f"Nobody knew until when broker {{{{ $labels.broker_id }}}}{FOR} missed nothing",
                     "None of its replicas is absent without a known bound now.",

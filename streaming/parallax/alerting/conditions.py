@@ -87,7 +87,6 @@ class Condition(NamedTuple):
         about: a metric whose labels are further fields of the formats. They are taken from the sample of that metric
             that has all labels of the condition. Its label ``outcome`` says how the condition ended, once that is
             known.
-        by: the labels of the alert rule by which a sample of that metric is found.
         ended: called with later samples and the condition's labels; returns how the condition ended, a format like the
             description, or an empty text if the samples do not say. None if no samples ever say it.
         worsens: the name of the condition that this one makes worse. Receivers get both as one alert, with the text of
@@ -106,7 +105,6 @@ class Condition(NamedTuple):
     left: str
     cause: Cause | None = None
     about: str | None = None
-    by: tuple[str, ...] = ("broker_id",)
     ended: Callable[[Samples, Mapping[str, str]], str] | None = None
     worsens: str | None = None
     lasts: Found | None = None
@@ -231,7 +229,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Query {query} of Parallax made no progress for a while",
         f"The streaming query has made none for {STALLED_S:.0f} s; what it reads or compares is not watched.",
         cause=Cause.QUERY_STALLED,
-        left="Nothing says any more that it makes none. The first line of the page says whether the job compares.",
+        left="Parallax reports it no longer. The first line of the page says whether the job compares.",
         ended=_goes_on,
     ),
     "ParallaxFindingsNotWritable": Condition(
@@ -278,7 +276,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "For 5 minutes no topic has been there that topics.include names or topics.pattern matches. Correct them, or "
         "stop the job where no such topic is to come.",
         cause=Cause.NOTHING_WATCHED,
-        left="Nothing says any more that no topic matches. Which topics are watched: {check}",
+        left="Parallax reports it no longer. Which topics match: {check}",
         ended=_watches,
     ),
     "ParallaxBrokerUnreachable": Condition(
@@ -302,7 +300,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Broker {broker_id} did not answer for all of its replicas",
         "For 5 minutes it has not answered for some of them, as when a log directory is offline. They are not read, "
         "and not compared. Which these are: {check}",
-        left="Nothing says any more that it does not answer for them. Whether it does: {check}",
+        left="Parallax reports it no longer. Whether the broker answers for all of its replicas: {check}",
         cause=Cause.REPLICA_OFFLINE,
         ended=_served,
     ),
@@ -360,12 +358,11 @@ CONDITIONS: Mapping[str, Condition] = {
         _WARNING,
         "A transaction of {topic}-{partition} {standing}",
         "A transaction of {topic}-{partition} was open for long on all replicas",
-        "Consumers in read_committed get nothing beyond it until it ends. What is known of it, and how to end it if it "
-        "hangs: {check}",
+        "Consumers in read_committed get nothing beyond it until it ends. Whether it hangs, and only then how to end "
+        "it: {check}",
         cause=Cause.HANGING,
         left="It is reported no longer. The job's log says why.",
         about=_HANGING,
-        by=("topic", "partition", "producer_id"),
     ),
     "ParallaxGuardStopped": Condition(
         ("guard_works",),

@@ -878,12 +878,12 @@ class TestADifferenceWithoutDirection:
     ) -> None:
         differ, alike = self.answering(on_1=None, on_2=30, on_3=30), self.answering(on_1=30, on_2=30, on_3=30)
         said: list[str] = []
-        life = Life(repaired=lambda _: Repairs(" ".join(said))).confirmed(self.suspect(), answering=differ)
+        life = Life(repaired=lambda _: Repairs(tuple(said))).confirmed(self.suspect(), answering=differ)
         if before == "unsettled":
             life.until_asked(alike)
         if before == "acknowledged":
             known = acknowledged(life.last, "it is copied tonight", "me", life.last.decided_at)
-            life = Life([known], repaired=lambda _: Repairs(" ".join(said)))
+            life = Life([known], repaired=lambda _: Repairs(tuple(said)))
         said.append("Repair bbbbbbbb copied broker 1 again from broker 2, which a person says is right.")
         life.until_asked(differ)
         assert life.last.stands, "it differs, whatever was said"
