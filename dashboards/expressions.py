@@ -212,8 +212,8 @@ class Expressions:
     def eased(self, name: str) -> str:
         """The alerts with a given name about findings that still page, and are less grave than they were.
 
-        A page stays as it is while its finding is critical, so nobody would be told. The last change of its state is
-        what the job says of it (`SAID`). It goes on until its finding is over, or has changed otherwise.
+        A page stays as it is while its finding is critical, so it says nothing new. The last change of a finding's
+        state is what the job says (`SAID`). The alert goes on until the finding is over, or has changed otherwise.
         """
         fires = f'max by ({FINDING}) (ALERTS{{alertname="{name}", alertstate="firing"}})'
         now = f'max by ({FINDING}) ({STANDS}{{{_CRITICAL}}} and on (finding_id) {SAID}{{turn="{Turn.LESS}"}})'

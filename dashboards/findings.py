@@ -29,7 +29,7 @@ from parallax.shell import ANYWHERE
 WORSE = "ParallaxFindingWorse"
 """The alert about a finding that has become worse than what somebody acknowledged, or than a ticket says."""
 LESS = "ParallaxFindingLessGrave"
-"""The note about a finding that still pages, and is less grave than before: its page says nothing new by itself."""
+"""The note about a finding that still pages, and is less grave. Its page says nothing new by itself."""
 KNOWN = "ParallaxFindingAcknowledged"
 """The alert about a finding that somebody has acknowledged."""
 

@@ -19,13 +19,13 @@ VARIANT = "variant"
 """Key in an event's evidence: a `parallax.kinds.Variant`; absent if the finding is what its kind says in general."""
 
 SAID = "said"
-"""Key in an event's evidence: the sentences about repairs and leaders that the text on the end of a finding has."""
+"""Key in an event's evidence. It holds the sentences on repairs and leaders that the text on an end has."""
 OLDER_OVER = "older_over"
-"""Key in an event's evidence: whether a finding ended since the accused shows an older value of a key no longer."""
+"""Key in an event's evidence. Whether a finding ended because the accused shows an older value no longer."""
 SEEN_SAID = "seen_said"
-"""Key in an event's evidence: whether the text on the end of a finding says what consumers could see."""
+"""Key in an event's evidence. Whether the text on an end says what consumers could see."""
 WAS_READABLE = "was_readable"
-"""Key in an event's evidence: whether a replica led that was seen to be wrong; absent where that is not known."""
+"""Key in an event's evidence. Whether a wrong replica led; absent where that is not known."""
 
 
 def record_offset(kind: FindingKind, broker: int, places: Sequence[int], evidence: Mapping[str, Any]) -> int:

@@ -270,10 +270,10 @@ NOTHING_KNOWN = Led()
 
 
 def was_readable(finding: Finding) -> bool | None:
-    """Return whether consumers could read what a finding that is over says was wrong; None if that is not known.
+    """Return whether consumers could read what a finding that is over says was wrong.
 
-    They could if a wrong replica led. It is not known of events of an earlier version, nor where the recorded progress
-    could not be read.
+    They could if a wrong replica led. The result is None if that is not known, as for events of an earlier version, or
+    where the recorded progress could not be read.
     """
     found = evidence_of(finding).get(WAS_READABLE)
     return found if isinstance(found, bool) else None
