@@ -18,7 +18,6 @@ from parallax.audit.compare import STATE, Comparer, parse
 from parallax.audit.inputs import from_tables
 from parallax.audit.plan import PartitionPlan, TopicTraits
 from parallax.compare.blocks import Agreed, Recorded, agreed
-from parallax.compare.sums import Grain
 from parallax.model import IsolationLevel, Outcome, ReadEvent, RowKind, TopicPartition, UnknownReason
 from parallax.replica.digests import COLUMNS, Digester, Digests
 from parallax.source.planning import Piece
@@ -91,8 +90,8 @@ class History:
         return cls(read, (length, length))
 
     def agreed(self) -> Agreed | None:
-        digester = Digester(bytes(16), block_bits=BITS)
-        return agreed({(b, v): added_up(digester, its) for (v, b), its in self.read.items()}, grain=Grain(block=BITS))
+        digester = Digester(bytes(16), block_bits=BITS - 1, joined_bits=BITS)
+        return agreed({(b, v): added_up(digester, its) for (v, b), its in self.read.items()})
 
     def audited(self, agreed: Agreed | None) -> Any:
         """What an audit says: of all rows, or without those that have agreed."""
