@@ -26,7 +26,7 @@ WORTH = 2_000
 """From how many rows on a partition is compared by sums. A step without rows costs a millisecond too."""
 
 WORTH_APART = 6_000
-"""The same where readers begin at unlike offsets: the rows up to the first cut need a step of their own."""
+"""The same where readers begin apart. Rows up to the first cut need a step of their own."""
 
 VIEW_OF = {isolation.option: int(isolation) for isolation in IsolationLevel}
 """By name of the view's table, the view's number."""

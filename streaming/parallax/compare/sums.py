@@ -1,9 +1,10 @@
 """Sums of each reader's rows below some offsets, which show without the rows whether readers have shown the same. Pure.
 
 A *mark* (a `SUM` row) holds the sums of all rows of one reader below one offset: how many rows, and the sum of their
-fingerprints. A reader has several marks, in offset order. Of rows that are withheld there is one every ``2**STRIDE_BITS``
+fingerprints. A reader has several marks, in offset order. Of withheld rows there is one every ``2**STRIDE_BITS``
 offsets. In strides in which a reader is now there is one every ``2**RECENT_BITS`` offsets. So two readers can be
-compared nearly up to where they end, and a day of rows costs little memory. When marks become many, each second one is dropped.
+compared nearly up to where they end, and a day of rows costs little memory. When marks become many, each second one is
+dropped.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def digested(rows: ViewRows, grain: Grain, key: bytes) -> Digests:
     return _digester(key, grain.recent).add_up(np.array([0, len(rows)]), np.zeros(1, np.int32), columns)
 
 
-def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reached: int, grain: Grain) -> Array:
+def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reached: int) -> Array:
     """The marks of a reader after it has shown more rows.
 
     A mark holds the sums of the reader's rows below one offset.
@@ -132,7 +133,6 @@ def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reache
             kind `POSITION`.
         digests: the sums of these rows (`digested`).
         reached: the offset below which the reader has been shown everything.
-        grain: at which offsets marks are kept.
 
     Returns:
         The old marks and the new ones, in offset order. The last one is at ``reached``.
@@ -232,8 +232,8 @@ def thinned(marks: Mapping[Reader, Array], grain: Grain, most: int) -> dict[Read
     Args:
         marks: the marks of each reader, in offset order.
         grain: the size of the strides.
-        most: how many marks of all readers together may be left. Those of the strides in which a reader is now stay even
-            if they are more.
+        most: how many marks of all readers together may be left. Those of the strides in which a reader is now stay
+            even if they are more.
 
     Returns:
         By reader, the marks that are left, in offset order.

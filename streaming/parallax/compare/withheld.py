@@ -196,7 +196,7 @@ class _Run:
         reached = int((rows.offset + is_row).max())
         if reached > start:
             digests = sums.digested(shown, self.limits.grain, self._key)
-            marks[reader] = sums.added(known, reader, shown, digests, reached, self.limits.grain)
+            marks[reader] = sums.added(known, reader, shown, digests, reached)
             if reader[1] == READ_COMMITTED:
                 self.moved[reader[0]] = digests, reached, not len(known)
 

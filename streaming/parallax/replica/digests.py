@@ -3,9 +3,10 @@
 A block is 128 (`BLOCK`) offsets. Each row has a keyed fingerprint of 128 bits. The digest of a block is how many rows
 of each kind it has, and the sum of their fingerprints. A block may be divided into parts at any offset: their sums add
 up to the sum of the block, in any order. A part may also have several blocks: where many producers have transactions,
-their list would be longer than the rows are worth. A cleaner or an election may change some fields of a row that stays. These
-fields do not go into the fingerprint: the batch's leader epoch, and of an end marker all but its offset, producer and
-type (docs/contribute/theory.md).
+their list would be longer than the rows are worth.
+
+A cleaner or an election may change some fields of a row that stays. These fields do not go into the fingerprint: the
+batch's leader epoch, and of an end marker all but its offset, producer and type (docs/contribute/theory.md).
 
 Sums say nothing of transactions that are open at the end of a block. So each part also lists, for each producer, which
 transaction it ends and which it leaves open (`MOVE`). `carried` follows transactions from part to part.
@@ -177,6 +178,12 @@ def _end(offset: Any, bits: Any) -> Any:
 
 
 @njit(forceinline=True)
+def _is_enough(block_end: Any, moves: Any) -> Any:
+    """Whether a part may end at the end of a block, for all moves that it has."""
+    return moves * MOVE_OFFSETS <= block_end & -block_end
+
+
+@njit(forceinline=True)
 def _count(part: Any, kind: Any) -> None:
     """Count a row that is no record."""
     if kind == _COMMIT:
@@ -261,10 +268,9 @@ def _kernel(frozen: tuple[int, ...]) -> Any:
                 _new_part(part, ranges[run])
                 while i < end:
                     offset, kind, outcome, producer = offsets[i], kinds[i], outcomes[i], producers[i]
-                    if offset >= block_end:
-                        if offset >= last or (n_moves - first) * MOVE_OFFSETS <= block_end & -block_end:
-                            break
-                        block_end = _end(offset, bits)
+                    if offset >= last or (offset >= block_end and _is_enough(block_end, n_moves - first)):
+                        break
+                    block_end = max(block_end, _end(offset, bits))
                     what = np.uint64(kind) | np.uint64(np.uint8(outcome)) << np.uint64(8)
                     if kind == _RECORD:
                         what |= np.uint64(np.uint32(producer_epochs[i])) << np.uint64(32) | of_content
@@ -306,7 +312,19 @@ _SAMPLE = (
 )
 
 
-_FROZEN = (_RECORD, _COMMIT, _ABORT, _LISTED, _NONE, _COMMITTED, _ABORTED, _UNDECIDED, _OF_CONTENT, MOVE_OFFSETS, _SLOT_BITS)
+_FROZEN = (
+    _RECORD,
+    _COMMIT,
+    _ABORT,
+    _LISTED,
+    _NONE,
+    _COMMITTED,
+    _ABORTED,
+    _UNDECIDED,
+    _OF_CONTENT,
+    MOVE_OFFSETS,
+    _SLOT_BITS,
+)
 
 
 def _read_only(sample: Any) -> Any:
@@ -463,15 +481,16 @@ class Open:
 
 
 def carried(before: Mapping[int, Open], moves: Array) -> tuple[dict[int, Open], int]:
-    """Follow the open transactions through parts (items of `PART`) of one reader, from the first to the end of the last.
+    """Follow the open transactions of one reader through neighbouring parts (items of `PART`).
 
     Args:
         before: by producer id, the transactions that are open where the first part begins.
         moves: the rows of `MOVE` of all these parts, in their order.
 
     Returns:
-        A tuple: by producer id, the transactions that are open where the last part ends; and how often a part contradicts a
-        transaction that is open where it begins: its records, or the end marker, have another outcome there.
+        A tuple: by producer id, the transactions that are open where the last part ends; and how often a part
+        contradicts a transaction that is open where it begins. It does so if its records, or its end marker, have
+        another outcome.
     """
     after, against = dict(before), 0
     for _, producer, shown, end, end_kind, *begins in moves.tolist():

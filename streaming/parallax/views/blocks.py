@@ -2,9 +2,9 @@
 
 `parallax.replica.digests` makes them. Where the sums of two replicas are equal, an audit need not read their rows. A
 commit makes rows and sums visible together. So there are no sums of rows that were written twice, or by a Spark task
-that failed. Compaction joins the sums as it joins the rows, and retention drops both. It also joins those of
-neighbouring blocks: only a live comparison needs them one by one. If another version of Parallax
-wrote a file, its rows can be used, and its sums cannot. Several files have sums together only if each of them has.
+that failed. Compaction joins the sums as it joins the rows, and retention drops both. Compaction also joins those of
+neighbouring blocks: only a live comparison needs them one by one. Sums in the format before can be used.
+Of a file in any other format only the rows can. Several files have sums together only if each of them has.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _QUIET = (ReadEvent.OK, ReadEvent.PARTITION_ADDED)
 _KEY = "parallax.blocks"
 _FORMAT = {"format": 2, "content": int(CONTENT_VERSION)}
 _BY_NUMBER = 1
-"""The format before: it tells the number of a block in place of its end, and blocks are larger."""
+"""The format before. It has the number of a block in place of its end."""
 
 _TABLES = (RANGE, PART, MOVE)
 _AT_A_TIME = 8

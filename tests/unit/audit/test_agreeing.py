@@ -19,7 +19,7 @@ from parallax.audit.inputs import from_tables
 from parallax.audit.plan import PartitionPlan, TopicTraits
 from parallax.compare.blocks import Agreed, Recorded, agreed
 from parallax.model import IsolationLevel, Outcome, ReadEvent, RowKind, TopicPartition, UnknownReason
-from parallax.replica.digests import COLUMNS, Digester, Digests
+from parallax.replica.digests import BLOCK, COLUMNS, Digester, Digests
 from parallax.source.planning import Piece
 from parallax.views.appending import Appender
 from parallax.views.blocks import RANGE, Blocks
@@ -199,7 +199,7 @@ def written(storage: Path, monkeypatch: pytest.MonkeyPatch, broker: int, batch: 
         Appender(str(storage), isolation.option).append_files(folder, f"query {broker}", batch)
 
 
-@pytest.mark.parametrize(("furthest", "agreed_to"), [(9000, 9000), (9500, 8192)])
+@pytest.mark.parametrize(("furthest", "agreed_to"), [(9000, 9000), (9500, 9000 - 9000 % BLOCK)])
 def test_ranges_that_agree_are_known_by_the_footers_of_the_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, furthest: int, agreed_to: int
 ) -> None:

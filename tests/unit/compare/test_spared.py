@@ -30,7 +30,7 @@ from parallax.views import parquet
 from parallax.views.blocks import RANGE, Blocks
 from parallax.views.compaction import compact
 from parallax.views.tables import create_tables, table_path
-from tests.unit.compare.agreeing import BITS, BothWays, digested, followed
+from tests.unit.compare.agreeing import BothWays, digested, followed
 from tests.unit.compare.feeding import READERS, WHOLE, Comparison, record_as_the_job_does
 from tests.unit.compare.history import BROKERS, RC, RU, SETTINGS, Row, abort, commit, everywhere, record, shown, tick
 from tests.unit.compare.states import state

@@ -46,7 +46,7 @@ def plain(offsets: Iterable[int]) -> list[Row]:
 
 def added(known: Any, rows: list[Row], reached: int, view: int = RU) -> Any:
     taken = rows_of(rows, view)
-    return sums.added(known, (2, view), taken, sums.digested(taken, GRAIN, KEY), reached, GRAIN)
+    return sums.added(known, (2, view), taken, sums.digested(taken, GRAIN, KEY), reached)
 
 
 @pytest.mark.parametrize(("offset", "end"), [(0, 0), (1, 16), (15, 16), (16, 16), (17, 32)])

@@ -606,7 +606,7 @@ class TestSums:
         table, start = PartitionState().recent_sums, 0
         for end in cuts:
             part = Observations.of("t", 0, [{**row, "view": RU, "broker": 1} for row in rows[start:end]]).rows
-            table = sums.added(table, (0, RU), part, sums.digested(part, grain, bytes(16)), end, grain)
+            table = sums.added(table, (0, RU), part, sums.digested(part, grain, bytes(16)), end)
             start = end
         return table
 
