@@ -30,8 +30,9 @@ class End(StrEnum):
 class Place(NamedTuple):
     """Where a record or an end marker lies: its offset, and the leader epoch in which it was written.
 
-    One leader writes an offset of its epoch once. So two logs that hold a batch at one place are alike up to there.
-    Only what cleaners have removed may differ (KIP-101).
+    One leader writes an offset of its epoch once. So two logs that hold a batch at one place are alike up to there, but
+    for what cleaners have removed (KIP-101). That is not so if a log was truncated at an offset that a cleaner had
+    emptied: KIP-279 presumes logs without such gaps, and the log may lack, or keep, what others hold in the gap.
     """
 
     offset: int
