@@ -160,8 +160,11 @@ def _alike(readers: Mapping[Reader, Blocks], wanted: Wanted) -> dict[TopicPartit
     made = {}
     for place in places:
         recorded = {reader: Recorded(*its.of(place)) for reader, its in by_place.items()}
-        found = alike({reader: one for reader, one in recorded.items() if len(one.ranges)})
-        if found is not None and found.rows >= (WORTH if found.is_from_one_start else WORTH_APART):
+        recorded = {reader: one for reader, one in recorded.items() if len(one.ranges)}
+        is_apart = len({int(one.ranges["start"][0]) for one in recorded.values()}) > 1
+        least = WORTH_APART if is_apart else WORTH
+        found = alike(recorded) if rows[place] >= least else None
+        if found is not None and found.rows >= least:
             made[place] = found
     return made
 
