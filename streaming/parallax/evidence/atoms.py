@@ -30,9 +30,9 @@ class End(StrEnum):
 class Place(NamedTuple):
     """Where a record or an end marker lies: its offset, and the leader epoch in which it was written.
 
-    One leader writes an offset of its epoch once. So two logs that hold a batch at one place are alike up to there, but
-    for what cleaners have removed (KIP-101). That is not so if a log was truncated at an offset that a cleaner had
-    emptied: KIP-279 presumes logs without such gaps, and the log may lack, or keep, what others hold in the gap.
+    One leader writes an offset of its epoch once. So two logs that hold a batch at one place are alike up to there.
+    Only what cleaners have removed may differ (KIP-101). This presumes logs without gaps (KIP-279). A log that was
+    truncated where a cleaner had left a gap may lack, or keep, what others hold there.
     """
 
     offset: int

@@ -113,9 +113,11 @@ class Already:
             is_other = found.finding_id != own and found.kind is decision.kind and found.broker == NOBODY
             if not is_other or not found.stands or has_spread(found) or is_unsettled(found):
                 continue
-            if _are_of_one_record(claim, claim_of(found)) and standing(decision.sides) <= standing(sides_of(found)):
+            is_of_key = claim.rule is found.rule is Rule.LATEST_VALUE
+            is_of_key &= claim.key == (found.key_hash_hi, found.key_hash_lo)
+            if is_of_key and not sides_differ(sides_of(found), decision.sides):
                 return found
-            if _is_of_the_key(claim, found) and not sides_differ(sides_of(found), decision.sides):
+            if _are_of_one_record(claim, claim_of(found)) and standing(decision.sides) <= standing(sides_of(found)):
                 return found
         return None
 
@@ -175,12 +177,6 @@ class Already:
             if other.spread and name != (task.finding_id or task.claim.finding_id(self.cluster_id))
             if other.cause == said.cause and (other.kind is said.kind or {other.kind, said.kind} <= OPEN_KINDS)
         }
-
-
-def _is_of_the_key(claim: Claim, finding: Finding) -> bool:
-    """Whether both are about the latest value of one key, whichever record was suspected."""
-    key = finding.key_hash_hi, finding.key_hash_lo
-    return claim.rule is finding.rule is Rule.LATEST_VALUE and claim.key == key
 
 
 def _are_of_one_record(one: Claim, other: Claim) -> bool:

@@ -250,10 +250,8 @@ class Judging:
         """
         live_only = self._goes_by_what_is_live(task)
         claim, decision, answers, leans_on = self._verdict(task, answers, before, live_only=live_only)
-        finding_id = task.finding_id or claim.finding_id(self.cluster_id)
-        known = self._known(finding_id, before)
-        if task.finding_id is not None:
-            decision = _as_proven(decision, known)
+        known = self._known(finding_id := task.finding_id or claim.finding_id(self.cluster_id), before)
+        decision = decision if task.finding_id is None else _as_proven(decision, known)
         same = self._already.said(task, claim, decision, answers, before)
         if same:
             is_new = task.finding_id is None and not decision.has_spread
@@ -332,10 +330,9 @@ class Judging:
         elif decision.verdict is Verdict.DISMISSED:
             status = FindingStatus.RESOLVED
             changed = known.stands
-        elif has_spread(known) or is_unsettled(known):
-            changed = True
         else:
-            changed = not known.stands or _has_changed(claim, decision, answers, known)
+            is_past = has_spread(known) or is_unsettled(known) or not known.stands
+            changed = is_past or _has_changed(claim, decision, answers, known)
         if status is FindingStatus.RESOLVED and changed and decision.resolution is not Resolution.EXPLAINED:
             left = left_by(known, claim, answers)
             repaired = self._repaired(known)

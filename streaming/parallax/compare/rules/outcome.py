@@ -186,8 +186,8 @@ def judge_disputes(
 
     Where did a record's transaction end on a replica? At the first end marker of the producer that this replica shows
     behind the record, if the marker's type fits the outcome that the replica shows. If it does not fit, the replica
-    contradicts itself (`follow_ends`), and the marker does not say where the transaction ended. Nor does a marker at
-    whose offset another replica shows something else (`disputed_offsets`).
+    contradicts itself (`follow_ends`), and the marker does not say where the transaction ended. A marker does not say
+    it either if another replica shows something else at its offset (`disputed_offsets`).
 
     Let A and B be two replicas that show unlike outcomes of a record. A is wrong if any of these is true:
 
