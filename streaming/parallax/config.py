@@ -344,6 +344,16 @@ class StorageSettings(_Section):
         description="With storage.record: differing or blocks, every row of a date stays until all of them are so old.",
     )
 
+    @property
+    def gives_up(self) -> str:
+        """What ``storage.record`` gives up, in one sentence for people; empty if it gives nothing up."""
+        if self.record != "blocks":
+            return ""
+        return (
+            f"storage.record: blocks: {self.settled_hours:g} h after the end of a date the tables no longer say of "
+            "single records what all replicas showed alike; then only an audit of the brokers compares these again."
+        )
+
     @model_validator(mode="after")
     def _settled_first(self) -> Self:
         # From the end of a date: retention drops it after whole days, and an upkeep must come before.

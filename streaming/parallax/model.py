@@ -192,6 +192,7 @@ class UnknownReason(StrEnum):
     """The job cannot compare the offset any more; an audit may.
 
     A reader jumped over the offset, or a log was truncated. Or no record or end marker that decides can come any more.
+    Or the comparison began again when the views no longer kept the rows.
     Or the comparison of the partition failed.
     """
     UNAUTHORIZED = "unauthorized"

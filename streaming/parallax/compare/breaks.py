@@ -133,6 +133,9 @@ def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[
             # Where it stood before: as an earlier row of this very batch says, or as a batch before this one did.
             stood = rows.offset[:i][mine[:i] & (rows.kind[:i] == POSITION)].max(initial=UNKNOWN)
             span = max(int(state.brokers["position"][slot, view]), int(stood)), int(rows.offset[i])
+            if rows.event[i] == _NOT_KEPT:
+                # What is left below says nothing without what is not: which end marker came next is not known.
+                keep &= ~mine | (rows.kind == POSITION) | (rows.offset >= span[1])
             _jump(state, view, slot, span, at_ms, int(rows.event[i]))
     return (rows if keep.all() else rows.take(keep)), accusations
 

@@ -23,6 +23,7 @@ import numpy as np
 from parallax.model import TopicPartition
 from parallax.replica.digests import BLOCK_BITS, KINDS, Array, Digests
 from parallax.views.blocks import Blocks, ByPlace
+from parallax.views.tables import VIEWS
 
 _SUMS = (*KINDS, "low", "high")
 _BY_THEMSELVES = ("listed", "emptied", "contradicted")
@@ -54,20 +55,21 @@ def agreed_spans(
     """Find the offsets whose rows no longer need to be kept.
 
     Args:
-        sums: by view and broker, the sums of all rows that were recorded on one date. Both views are needed of each
-            broker.
+        sums: by view and broker, the sums of all rows that were recorded on one date. They are empty if some rows are
+            in no sum; then nobody knows what the broker has shown, and all rows stay.
         settled: the partitions in which nothing is open.
 
     Returns:
         By partition, int64[n, 2]: n ranges of offsets, each by its first offset and one past its last, in order. A
         partition without any is left out.
     """
+    if not all(its.places for its in sums.values()):
+        return {}
     readers = {reader: ByPlace(its) for reader, its in sums.items()}
-    views = {view for view, _ in readers}
     made = {}
     for place, one in settled.items():
         of_place = {reader: _Reading(*its.of(place)) for reader, its in readers.items()}
-        spans = _spans(of_place, views, one)
+        spans = _spans(of_place, one)
         if len(spans):
             made[place] = spans
     return made
@@ -126,17 +128,17 @@ class _Reading:
         return block[begun], block[np.minimum(ended, last[begun])]
 
 
-def _spans(readers: Mapping[Reader, _Reading], views: set[str], settled: Settled) -> Array:
+def _spans(readers: Mapping[Reader, _Reading], settled: Settled) -> Array:
     """The ranges of one partition; int64[n, 2]."""
     nothing = np.empty((0, 2), np.int64)
     recorded = [one for one in readers.values() if len(one.blocks)]
     ids = set[str]().union(*(one.ids for one in readers.values()))
-    is_whole = {(view, broker) for view in views for broker in settled.brokers} <= set(readers)
+    is_whole = {(view, broker) for view in VIEWS for broker in settled.brokers} <= set(readers)
     is_whole &= bool(settled.brokers) and all(one.is_in_order for one in readers.values())
     if not recorded or not is_whole or len(ids) != 1 or "" in ids:
         return nothing
     blocks = np.unique(np.concatenate([one.blocks for one in recorded]))
-    agrees = _agrees(readers, views, settled.brokers, blocks)
+    agrees = _agrees(readers, settled.brokers, blocks)
     agrees &= (blocks + 1) * _SIZE <= settled.up_to
     for start, end in settled.but:
         agrees &= ((blocks + 1) * _SIZE <= start) | (blocks * _SIZE >= end)
@@ -147,17 +149,17 @@ def _spans(readers: Mapping[Reader, _Reading], views: set[str], settled: Settled
     return np.stack([blocks[edges[::2]] * _SIZE, (blocks[edges[1::2] - 1] + 1) * _SIZE], axis=1)
 
 
-def _agrees(readers: Mapping[Reader, _Reading], views: set[str], hosting: frozenset[int], blocks: Array) -> Array:
+def _agrees(readers: Mapping[Reader, _Reading], hosting: frozenset[int], blocks: Array) -> Array:
     """For each block, whether all brokers have shown all of it alike, and nothing that is judged by itself."""
     agrees = np.ones(len(blocks), np.bool_)
     covers, touches = dict[int, Array](), dict[int, Array]()
     none = np.zeros(len(blocks), np.bool_)
     for broker in {broker for _, broker in readers}:
-        of = [readers.get((view, broker)) for view in views]
+        of = [readers.get((view, broker)) for view in VIEWS]
         covers[broker] = np.logical_and.reduce([none if one is None else one.covers(blocks) for one in of])
         touches[broker] = np.logical_or.reduce([none if one is None else one.touches(blocks) for one in of])
         agrees &= covers[broker] if broker in hosting else covers[broker] | ~touches[broker]
-    for view in views:
+    for view in VIEWS:
         shown = {broker: one.totals(blocks) for (of, broker), one in readers.items() if of == view}
         reference = shown[min(hosting)]
         for name in _BY_THEMSELVES:

@@ -21,6 +21,7 @@ from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 from pyarrow import fs
@@ -205,11 +206,11 @@ class _Change:
             first, last = np.searchsorted(self._made_at, [begin, end])
             if not len(stays) and first == last:
                 continue
-            rows = _group(parquet, number).take(pa.array(stays)) if len(stays) else FILE_SCHEMA.empty_table()
+            rows = _group(parquet, number).take(_indices(stays)) if len(stays) else FILE_SCHEMA.empty_table()
             # An added row comes before the row at its place.
             places = np.concatenate([2 * stays + 1, 2 * (self._made_at[first:last] - begin)])
             table = pa.concat_tables([rows, made.slice(first, last - first)])
-            yield from table.take(pa.array(np.argsort(places, kind="stable"))).to_batches(_BATCH)
+            yield from table.take(_indices(np.argsort(places, kind="stable"))).to_batches(_BATCH)
 
     def _positions(self, parquet: pq.ParquetFile, bounds: Array) -> pa.Table:
         """The position rows that come, in the order of the file."""
@@ -217,19 +218,23 @@ class _Change:
         found, rank = [FILE_SCHEMA.empty_table()], np.argsort(group_of, kind="stable")
         for number in np.unique(group_of).tolist():
             mine = self._made_of[rank][group_of[rank] == number] - bounds[number]
-            found.append(_group(parquet, number).take(pa.array(mine)))
+            found.append(_group(parquet, number).take(_indices(mine)))
         back = np.empty(len(rank), np.int64)
         back[rank] = np.arange(len(rank))
-        rows = pa.concat_tables(found).take(pa.array(back)).combine_chunks()
+        rows = pa.concat_tables(found).take(_indices(back)).combine_chunks()
         position: Any = rows["position"].combine_chunks()
         names = [field.name for field in position.type]
         values = [position.field(name) for name in names]
         values[names.index("event")] = pa.array(self._events.tolist(), position.type.field("event").type)
         told = pa.StructArray.from_arrays(values, fields=list(position.type))
-        epochs = np.where(self._is_added, UNKNOWN, rows["leader_epoch"].fill_null(UNKNOWN).to_numpy())
+        epochs = np.where(self._is_added, UNKNOWN, pc.fill_null(rows["leader_epoch"], UNKNOWN).to_numpy())
         changed = {"position": told, "offset": pa.array(self._offsets), "leader_epoch": pa.array(epochs, pa.int32())}
         columns = [changed.get(name, rows[name]) for name in FILE_SCHEMA.names]
         return pa.table(columns, schema=FILE_SCHEMA)
+
+
+def _indices(numbers: Array) -> Any:
+    return pa.array(numbers, pa.int64())
 
 
 def _events(rows: pa.Table) -> Array:

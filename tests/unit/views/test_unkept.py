@@ -3,45 +3,36 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Mapping
-from datetime import UTC, date, datetime
+from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
 from parallax.config import StorageSettings
-from parallax.model import CONTENT_VERSION, IsolationLevel, Outcome, ReadEvent, RowKind, TopicPartition
+from parallax.model import IsolationLevel, Outcome, ReadEvent, RowKind, TopicPartition
 from parallax.replica.digests import BLOCK
-from parallax.source.columns import Position, position_batch
-from parallax.source.offsets import Range, Reader
-from parallax.source.planning import Piece
-from parallax.source.schema import VIEW_WITH_ISOLATION
 from parallax.views import recording, settled, unkept
-from parallax.views.appending import Appender
 from parallax.views.blocks import blocks_of
 from parallax.views.commits import TableLog
-from parallax.views.compaction import compact
+from parallax.views.compaction import by_date, compact
 from parallax.views.maintenance import Maintenance
 from parallax.views.positions import positions_since
 from parallax.views.settled import Settled
 from parallax.views.sharing import Saved
 from parallax.views.tables import VIEWS, create_tables
 from parallax.views.unkept import drop_agreed
+from tests.builders.micro_batches import BROKERS, PLACE, read
 
-PLACE, OTHER = TopicPartition("t", 0), TopicPartition("u", 3)
-BROKERS = (1, 2, 3)
+OTHER = TopicPartition("u", 3)
 EVER = date(9999, 1, 1)
 BIG = 1 << 40
 OPEN_TO_ALL = {PLACE: Settled(frozenset(BROKERS), BIG), OTHER: Settled(frozenset(BROKERS), BIG)}
-_numbers = itertools.count()
-
-Change = Callable[[int, IsolationLevel, dict[str, Any]], dict[str, Any] | None]
 
 
 @pytest.fixture
@@ -49,42 +40,6 @@ def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(recording, "today", lambda: "2026-01-01")
     create_tables(str(tmp_path))
     return str(tmp_path)
-
-
-def row(offset: int, **more: Any) -> dict[str, Any]:
-    same = {"topic": "t", "partition": 0, "kind": 0, "leader_epoch": 3, "producer_id": -1, "producer_epoch": -1}
-    same |= {"outcome": 0, "key_size": 4, "value_size": 9, "content_version": CONTENT_VERSION}
-    same |= {"timestamp": datetime(2026, 1, 1, tzinfo=UTC), "key_hash_hi": offset % 7, "key_hash_lo": 1}
-    return {**same, "offset": offset, "content_hash": offset * 3, **more}
-
-
-def read(
-    storage: str,
-    start: int,
-    end: int,
-    change: Change = lambda _, __, row: row,
-    *,
-    brokers: Collection[int] = BROKERS,
-    place: TopicPartition = PLACE,
-    event: ReadEvent = ReadEvent.OK,
-) -> None:
-    """A micro-batch in which each replica is read in a range of offsets, as a job's Spark tasks record it."""
-    number = next(_numbers)
-    for level in IsolationLevel:
-        files = []
-        for broker in brokers:
-            reader = Reader(int(level), broker, *place)
-            file = recording._ViewFile(storage, int(level), broker, bytes(16))
-            made = [
-                change(broker, level, row(n, topic=place.topic, partition=place.partition)) for n in range(start, end)
-            ]
-            of = [{**one, "broker": broker, "isolation": int(level)} for one in made if one is not None]
-            if of:
-                file.take(pa.RecordBatch.from_pylist(of, schema=VIEW_WITH_ISOLATION))
-            told = Position(reader, end, 1_000_000 + number, event, "", "id", end, end, 0, epoch=3)
-            file.take(position_batch([told], with_isolation=True))
-            files.append(file.close([Piece(reader, Range(start, end, "id"))]))
-        Appender(storage, level.option).append_files(files, "test", number)
 
 
 def dropped(storage: str, known: Mapping[TopicPartition, Settled] = OPEN_TO_ALL, before: date = EVER) -> int:
@@ -303,10 +258,16 @@ def test_upkeep_drops_what_agrees_before_it_shares_what_is_left(storage: str) ->
     assert len(saved) == 4, "back to rows: what is gone stays gone, and nothing more goes"
 
 
-def test_sums_of_another_version_keep_the_rows(storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_stay_if_some_of_the_date_are_in_no_sum_or_of_one_level_there_is_none(storage: str) -> None:
     read(storage, 0, BLOCK)
-    monkeypatch.setattr(unkept, "blocks_of", lambda _: settled.Blocks.none())
-    assert dropped(storage) == 0
+    read(storage, 0, BLOCK, brokers=(4,))
+    sums = unkept._sums(storage, {name: by_date(storage, name)["2026-01-01"] for name in VIEWS})
+    assert settled.agreed_spans(sums, OPEN_TO_ALL)[PLACE].tolist() == [[0, BLOCK]]
+    for broker in (3, 4):
+        assert settled.agreed_spans({**sums, (VIEWS[0], broker): settled.Blocks.none()}, OPEN_TO_ALL) == {}
+    for name in VIEWS:
+        of_one = {reader: its for reader, its in sums.items() if reader[0] == name}
+        assert settled.agreed_spans(of_one, OPEN_TO_ALL) == {}
 
 
 def test_a_row_that_only_elections_and_cleaning_change_is_the_same(storage: str) -> None:
