@@ -43,7 +43,7 @@ def read(
     place: TopicPartition = PLACE,
     event: ReadEvent = ReadEvent.OK,
 ) -> None:
-    """A micro-batch in which each replica is read in a range of offsets, as a job's Spark tasks record it."""
+    """A micro-batch in which each replica is read in a range of offsets. Each level gets its files."""
     number = next(_numbers)
     for level in IsolationLevel:
         files = []

@@ -343,6 +343,72 @@ class Digests:
             begin += len(one.parts)
         return cls(np.concatenate([one.parts for one in several]), np.concatenate(moves))
 
+    def merged(self, ranges: Array) -> Digests:
+        """The same sums with one part for each block of a range, where several ranges have become one.
+
+        Args:
+            ranges: for each value of the column ``range`` of ``parts``, its new value, by rising order of the rows.
+        """
+        of = ranges[self.parts["range"]]
+        in_turn = np.argsort(of, kind="stable")
+        parts = self.parts[in_turn]
+        parts["range"] = of[in_turn]
+        is_first = np.ones(len(parts), np.bool_)
+        is_first[1:] = (np.diff(parts["range"]) != 0) | (np.diff(parts["block"]) != 0)
+        begins, to = np.flatnonzero(is_first), np.empty(len(parts), np.int32)
+        to[in_turn] = np.cumsum(is_first) - 1
+        made = parts[begins].copy()
+        if len(made):
+            for name in (*KINDS, "low", "high", "contradicted"):
+                made[name] = np.add.reduceat(parts[name], begins, dtype=PART[name])
+            known = np.where(parts["first_epoch"] < 0, _MOST, parts["first_epoch"])
+            lowest = np.minimum.reduceat(known, begins)
+            made["first_epoch"] = np.where(lowest == _MOST, NOTHING, lowest)
+            made["last_epoch"] = np.maximum.reduceat(parts["last_epoch"], begins)
+        moves, against = _merged_moves(self.moves, to)
+        np.add.at(made["contradicted"], against, 1)
+        return Digests(made, moves)
+
+
+def _merged_moves(moves: Array, parts: Array) -> tuple[Array, Array]:
+    """Join the moves of each producer whose parts have become one; and in which parts one contradicts the next.
+
+    Args:
+        moves: rows of `MOVE`.
+        parts: for each part its new number.
+    """
+    if not len(moves):
+        return moves, np.empty(0, np.int64)
+    of = parts[moves["part"]]
+    in_turn = np.lexsort((moves["part"], moves["producer_id"], of))
+    its, of = moves[in_turn], of[in_turn]
+    is_first = np.ones(len(its), np.bool_)
+    is_first[1:] = (np.diff(of) != 0) | (np.diff(its["producer_id"]) != 0)
+    begins, at = np.flatnonzero(is_first), np.arange(len(its))
+    group, none = np.cumsum(is_first) - 1, len(its)
+    ends = its["end"] >= 0
+    first_end = np.minimum.reduceat(np.where(ends, at, none), begins)
+    last_end = np.maximum.reduceat(np.where(ends, at, -1), begins)
+    opens = np.minimum.reduceat(np.where((its["start"] >= 0) & (at >= last_end[group]), at, none), begins)
+    made = its[begins].copy()
+    made["part"] = of[begins]
+    blank = np.zeros(1, MOVE)
+    for name in ("end", "end_kind", "start", "outcome"):
+        blank[name] = NOTHING
+    padded = np.concatenate([its, blank])
+    for names, found in ((("end", "end_kind"), first_end), (("start", "outcome", "key_hash_hi", "key_hash_lo"), opens)):
+        for name in names:
+            made[name] = padded[name][found]
+    ended_as = np.where(its["end_kind"] == _COMMIT, _COMMITTED, _ABORTED)
+    before, after = its[:-1], its[1:]
+    differs = np.where(
+        after["shown"] >= 0,
+        after["shown"] != before["outcome"],
+        ends[1:] & (before["outcome"] != _UNDECIDED) & (before["outcome"] != ended_as[1:]),
+    )
+    against = differs & (before["start"] >= 0) & ~is_first[1:]
+    return made, of[1:][against].astype(np.int64)
+
 
 class Digester:
     """Adds up the rows of readers by blocks of offsets (`Digests`). Each thread needs a digester of its own.

@@ -94,6 +94,24 @@ class Blocks:
             digests.append(Digests(parts, one.digests.moves))
         return cls(places, ids, np.concatenate(ranges), Digests.concat(digests))
 
+    def merged(self) -> Blocks:
+        """The same sums in less room: ranges that go on from each other as one, and each block of them as one part.
+
+        Between blocks, sums are then known only where a merged range ends.
+        """
+        in_turn = np.argsort(self.ranges["place"], kind="stable")
+        ranges = self.ranges[in_turn]
+        goes_on = (ranges["start"][1:] == ranges["end"][:-1]) & ranges["whole"][1:] & ranges["whole"][:-1]
+        for name in ("place", "topic_id"):
+            goes_on &= ranges[name][1:] == ranges[name][:-1]
+        number = np.cumsum(np.append(0, ~goes_on)[: len(ranges)])
+        last = np.flatnonzero(np.append(~goes_on, [True])[: len(ranges)])
+        made = ranges[last].copy()
+        made["start"] = ranges["start"][np.append(0, last[:-1] + 1)[: len(last)]]
+        of_range = np.empty(len(ranges), np.int32)
+        of_range[in_turn] = number
+        return Blocks(self.places, self.topic_ids, made, self.digests.merged(of_range))
+
     def told(self) -> dict[str, str]:
         """The sums as a key and its value for the footer of a file; empty if there are none.
 

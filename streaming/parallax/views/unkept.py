@@ -2,10 +2,10 @@
 
 `parallax.views.settled` says which rows may go. What stays of them are their sums, in the footers, and all position
 rows. A position row with the event ``not_kept`` says that rows are missing from the reader's last position up to this
-one. So each reader of the view is told: no row there means that nobody knows any more, and not that there was none.
+one. So each reader of the view learns that no row there means that nobody knows any more, not that there was none.
 
 Where rows stay next to rows that go, a position row is added between them. It is a copy of the one that ends the range.
-Records that read_committed consumers were told to be aborted stay: `parallax.audit.spot` reads some of them again.
+Records that replicas showed as aborted stay in read_committed: `parallax.audit.spot` reads some of them again.
 
 One commit changes all files of a date in one view. Before `parallax.views.sharing` has changed a date there is one
 chance for that; after it its files borrow rows of each other.
@@ -21,7 +21,6 @@ from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 from pyarrow import fs
@@ -141,7 +140,7 @@ def _without(files: fs.FileSystem, file: File, spans: _Spans) -> _Made | None:
     times = order.parts_of(footer, file.at_ms, total)
     counts = np.bincount(np.searchsorted(np.cumsum(times[:, 1]), change.of_row, "right"), minlength=len(times))
     left = np.stack([times[:, 0], counts], axis=1)[counts > 0]
-    size = made.close({**order.told(left.tolist()), **blocks.told()})
+    size = made.close({**order.told(left.tolist()), **blocks.merged().told()})
     action = AddAction(made.path, size, dict(file.values), file.at_ms, data_change=False, stats=made.statistics)
     return _Made(file, action, total - made.rows)
 
@@ -227,7 +226,7 @@ class _Change:
         values = [position.field(name) for name in names]
         values[names.index("event")] = pa.array(self._events.tolist(), position.type.field("event").type)
         told = pa.StructArray.from_arrays(values, fields=list(position.type))
-        epochs = np.where(self._is_added, UNKNOWN, pc.fill_null(rows["leader_epoch"], UNKNOWN).to_numpy())
+        epochs = np.where(self._is_added, UNKNOWN, rows["leader_epoch"].to_numpy())
         changed = {"position": told, "offset": pa.array(self._offsets), "leader_epoch": pa.array(epochs, pa.int32())}
         columns = [changed.get(name, rows[name]) for name in FILE_SCHEMA.names]
         return pa.table(columns, schema=FILE_SCHEMA)
