@@ -108,7 +108,7 @@ def audited(spark: Any, storage: str) -> tuple[Compared, list[Suspect]]:
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("differs", [False, True])
-def test_an_audit_of_sums_alone_says_the_same_and_of_what_is_not_kept_behind_a_difference_unknown(
+def test_an_audit_of_sums_alone_says_the_same_and_behind_a_difference_unknown(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, differs: bool
 ) -> None:
     storage = str(tmp_path)

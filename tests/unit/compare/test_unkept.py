@@ -141,7 +141,7 @@ def known(coverage: Coverage, view: int) -> set[int]:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_a_comparison_of_what_is_left_raises_nothing_else_and_calls_nothing_compared_that_is_gone(
+def test_what_is_left_raises_nothing_else_and_nothing_that_is_gone_is_called_compared(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Else it begins with the first commit, whose files lie there as they were.
