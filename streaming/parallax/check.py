@@ -77,7 +77,7 @@ def check(
     yield storage
     is_usable = storage.result is not Result.WRONG  # what else it holds would be a second line of one cause
     if settings.storage.gives_up:
-        yield Line("storage", Result.NOTE, settings.storage.gives_up)
+        yield Line("storage.record", Result.NOTE, settings.storage.gives_up)
     runs = is_usable and job_runs(settings.storage.path)
     if is_usable:
         yield from _job(settings.storage.path)

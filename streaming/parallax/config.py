@@ -346,12 +346,12 @@ class StorageSettings(_Section):
 
     @property
     def gives_up(self) -> str:
-        """What ``storage.record`` gives up, in one sentence for people; empty if it gives nothing up."""
+        """What the value of ``storage.record`` gives up, in one sentence for people; empty if it gives nothing up."""
         if self.record != "blocks":
             return ""
         return (
-            f"storage.record: blocks: {self.settled_hours:g} h after the end of a date the tables no longer say of "
-            "single records what all replicas showed alike; then only an audit of the brokers compares these again."
+            f"blocks: {self.settled_hours:g} h after the end of a date the tables no longer say of single records what "
+            "all replicas showed alike; then only an audit of the brokers compares these again."
         )
 
     @model_validator(mode="after")

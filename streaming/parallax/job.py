@@ -206,7 +206,7 @@ class Job:
         self._start_clock()
         self._start_queries(key)
         if settings.storage.gives_up:
-            self._say(settings.storage.gives_up)
+            self._say(f"storage.record: {settings.storage.gives_up}")
         self._say("the job runs")
 
     def _start_spark(self) -> None:

@@ -8,7 +8,7 @@ wrote a file, its rows can be used, and its sums cannot. Several files have sums
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
@@ -66,6 +66,15 @@ class Blocks:
     def none(cls) -> Blocks:
         """Empty sums: those of no rows."""
         return cls((), (), np.empty(0, RANGE), Digests.none())
+
+    @classmethod
+    def of_positions(cls, places: Iterable[TopicPartition]) -> Blocks:
+        """The sums of a file that has position rows alone, which are in no sum.
+
+        Args:
+            places: the partitions of these rows, at least one.
+        """
+        return cls(tuple(dict.fromkeys(places)), (), np.empty(0, RANGE), Digests.none())
 
     @classmethod
     def concat(cls, several: Sequence[Blocks]) -> Blocks:

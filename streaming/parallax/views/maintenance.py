@@ -36,6 +36,7 @@ from parallax.model import ReadEvent, TopicPartition
 from parallax.source.schema import VIEW
 from parallax.views import fencing, order
 from parallax.views.appending import add, written
+from parallax.views.blocks import Blocks
 from parallax.views.commits import Followed, TableLog
 from parallax.views.compaction import compact
 from parallax.views.parquet import BROKER
@@ -285,17 +286,12 @@ def _carry_positions(storage: str, name: str, table: Any, oldest: date) -> None:
     if idle:
         dates: Any = files[f"partition.{RECORDED_ON}"]
         at_ms = order.last_of(files.filter(pc.less(dates, _day(oldest))))
-        carried, recorded_on = old.take(idle), today()
-        actions = [
-            written(
-                storage,
-                name,
-                carried.filter(pc.equal(carried[BROKER], broker)),
-                {BROKER: str(broker), RECORDED_ON: recorded_on},
-                at_ms,
-            )
-            for broker in sorted(set(carried[BROKER].to_pylist()))
-        ]
+        carried, recorded_on, actions = old.take(idle), today(), []
+        for broker in sorted(set(carried[BROKER].to_pylist())):
+            its = carried.filter(pc.equal(carried[BROKER], broker))
+            places = map(TopicPartition, its["topic"].to_pylist(), its["partition"].to_pylist())
+            values = {BROKER: str(broker), RECORDED_ON: recorded_on}
+            actions.append(written(storage, name, its, values, at_ms, Blocks.of_positions(places).told()))
         fencing.commit(lambda: open_table(storage, name), add(actions, [BROKER, RECORDED_ON]))
 
 

@@ -97,7 +97,8 @@ def _sums(storage: str, files: Mapping[str, Iterable[File]]) -> dict[Reader, Blo
         folder = filesystem(rust_uri(storage, view))
         for file in of:
             with folder.open_input_file(unquote(file.path)) as source:
-                found[view, _broker(file)].append(blocks_of(pq.read_metadata(source).metadata))
+                # Merged, those of a day of a million records a second take some gigabytes.
+                found[view, _broker(file)].append(blocks_of(pq.read_metadata(source).metadata).merged())
     return {reader: Blocks.concat(several) for reader, several in found.items()}
 
 

@@ -17,14 +17,15 @@ from deltalake import DeltaTable
 from parallax.config import StorageSettings
 from parallax.model import IsolationLevel, Outcome, ReadEvent, RowKind, TopicPartition
 from parallax.replica.digests import BLOCK
-from parallax.views import recording, settled, unkept
+from parallax.views import maintenance, recording, settled, unkept
 from parallax.views.blocks import blocks_of
 from parallax.views.commits import TableLog
 from parallax.views.compaction import by_date, compact
-from parallax.views.maintenance import Maintenance
+from parallax.views.maintenance import Maintenance, drop_older
 from parallax.views.positions import positions_since
 from parallax.views.settled import Settled
-from parallax.views.sharing import Saved
+from parallax.views.shared import rows_of
+from parallax.views.sharing import Saved, share
 from parallax.views.tables import VIEWS, create_tables
 from parallax.views.unkept import drop_agreed
 from tests.builders.micro_batches import BROKERS, PLACE, read
@@ -148,9 +149,10 @@ def test_rows_stay_that_one_replica_has_not_read_or_read_twice(storage: str) -> 
     assert dropped(storage) == 0
 
 
-def test_rows_stay_that_all_replicas_were_read_twice_of_as_after_a_truncation(storage: str) -> None:
-    for _ in range(2):
-        read(storage, 0, BLOCK)
+@pytest.mark.parametrize("again", [0, BLOCK // 2])
+def test_rows_stay_that_all_replicas_were_read_twice_of_as_after_a_truncation(storage: str, again: int) -> None:
+    read(storage, 0, BLOCK)
+    read(storage, again, BLOCK)
     assert dropped(storage) == 0
 
 
@@ -270,10 +272,39 @@ def test_rows_stay_if_some_of_the_date_are_in_no_sum_or_of_one_level_there_is_no
     sums = unkept._sums(storage, {name: by_date(storage, name)["2026-01-01"] for name in VIEWS})
     assert settled.agreed_spans(sums, OPEN_TO_ALL)[PLACE].tolist() == [[0, BLOCK]]
     for broker in (3, 4):
-        assert settled.agreed_spans({**sums, (VIEWS[0], broker): settled.Blocks.none()}, OPEN_TO_ALL) == {}
+        unknown = dict.fromkeys([(name, broker) for name in VIEWS], settled.Blocks.none())
+        assert settled.agreed_spans(sums | unknown, OPEN_TO_ALL) == {}
     for name in VIEWS:
         of_one = {reader: its for reader, its in sums.items() if reader[0] == name}
         assert settled.agreed_spans(of_one, OPEN_TO_ALL) == {}
+
+
+def test_rows_stay_that_the_other_view_borrows(storage: str) -> None:
+    read(storage, 0, BLOCK)
+    assert share(storage, "read_committed", lambda _: True, EVER, set()).rows == 3 * BLOCK
+    assert dropped(storage) == 0
+    table = DeltaTable(f"{storage}/read_committed")
+    found = list(rows_of(f"{storage}/read_committed", table, ["offset"], pc.field("kind") == 0, ["kind"]))
+    assert sum(map(len, found)) == 3 * BLOCK
+
+
+def test_a_position_that_upkeep_carries_over_into_a_date_keeps_no_row_of_it(
+    storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "today", lambda: "2025-12-01")
+    read(storage, 0, 9, place=OTHER)
+    monkeypatch.setattr(recording, "today", lambda: "2026-01-01")
+    monkeypatch.setattr(maintenance, "today", lambda: "2026-01-01")
+    read(storage, 0, BLOCK)
+    for name in VIEWS:
+        assert drop_older(storage, name, date(2026, 1, 1))
+        compact(storage, name)
+    before = {level: positions_since(storage, level, -1)[0] for level in IsolationLevel}
+    assert {reader.topic for its in before.values() for reader in its} == {"t", "u"}
+    assert dropped(storage) == 6 * BLOCK
+    assert {level: positions_since(storage, level, -1)[0].keys() for level in IsolationLevel} == {
+        level: its.keys() for level, its in before.items()
+    }
 
 
 def test_a_row_that_only_elections_and_cleaning_change_is_the_same(storage: str) -> None:
