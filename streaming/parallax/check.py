@@ -76,6 +76,8 @@ def check(
     storage = _storage(settings.storage.path)
     yield storage
     is_usable = storage.result is not Result.WRONG  # what else it holds would be a second line of one cause
+    if settings.storage.gives_up:
+        yield Line("storage.record", Result.NOTE, settings.storage.gives_up)
     runs = is_usable and job_runs(settings.storage.path)
     if is_usable:
         yield from _job(settings.storage.path)

@@ -324,28 +324,41 @@ class StorageSettings(_Section):
         le=MAX_SECONDS,
         description="How often Parallax merges small files and removes old ones.",
     )
-    record: Literal["rows", "differing"] = Field(
+    record: Literal["rows", "differing", "blocks"] = Field(
         "rows",
         description="`rows` keeps what each replica showed. `differing` keeps a row that several replicas, or both "
         "views, showed alike only once, from storage.settled_hours on. Commands, page and audits read "
-        "the same either way; programs of your own that read the tables do not.",
+        "the same either way; programs of your own that read the tables do not. `blocks` keeps only sums of what all "
+        "replicas showed alike. Commands, page and audits of the tables then say of it that it is not kept. What "
+        "differs stays whole.",
     )
     differing_topics: Annotated[str, AfterValidator(_regular_expression)] = Field(
         ".*",
-        description="Regular expression. storage.record: differing holds for topics whose whole name matches.",
+        description="Regular expression. storage.record: differing or blocks holds for topics whose whole name "
+        "matches.",
     )
     settled_hours: float = Field(
         24.0,
         gt=0,
         le=_MAX_HOURS,
-        description="With storage.record: differing, every row of a date stays until all of them are so old.",
+        description="With storage.record: differing or blocks, every row of a date stays until all of them are so old.",
     )
+
+    @property
+    def gives_up(self) -> str:
+        """What the value of ``storage.record`` gives up, in one sentence for people; empty if it gives nothing up."""
+        if self.record != "blocks":
+            return ""
+        return (
+            f"blocks: {self.settled_hours:g} h after the end of a date the tables no longer say of single records what "
+            "all replicas showed alike; then only an audit of the brokers compares these again."
+        )
 
     @model_validator(mode="after")
     def _settled_first(self) -> Self:
         # From the end of a date: retention drops it after whole days, and an upkeep must come before.
         most = 24 * math.ceil(self.retention_hours / 24) - self.maintenance_interval_s / 3600
-        if self.record == "differing" and self.settled_hours >= most:
+        if self.record != "rows" and self.settled_hours >= most:
             raise ValueError(
                 f"settled_hours is not below {most:g}, so retention_hours would drop rows before they settle; lower "
                 "settled_hours, or raise retention_hours by a day"

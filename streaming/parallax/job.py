@@ -23,6 +23,7 @@ from parallax.alerting.collector import ParallaxCollector
 from parallax.alerting.page.asking import Asking
 from parallax.alerting.refusals import NOBODY, Change
 from parallax.alerting.server import MetricsServer
+from parallax.alerting.settled import settled as nothing_open
 from parallax.alerting.state import MonitorState
 from parallax.alerting.webhook.heartbeat import Heartbeat
 from parallax.alerting.webhook.metrics import WebhookCollector
@@ -63,6 +64,7 @@ from parallax.views.fencing import hold, raise_fence
 from parallax.views.hash_key import hash_key, name_of
 from parallax.views.pause import Paused, PauseWatch, called
 from parallax.views.room import Room, says_full
+from parallax.views.settled import Settled
 from parallax.views.sink import PositionSeen
 from parallax.views.watching import LOCK
 
@@ -203,6 +205,8 @@ class Job:
         self._start_audits(self._client, key)
         self._start_clock()
         self._start_queries(key)
+        if settings.storage.gives_up:
+            self._say(f"storage.record: {settings.storage.gives_up}")
         self._say("the job runs")
 
     def _start_spark(self) -> None:
@@ -216,10 +220,19 @@ class Job:
         if is_cluster(self._spark.sparkContext.master):
             self._say(check_workers(self._spark, self._settings))
         others = {"suspects": look_after_suspects}
-        self._maintenance = Maintenance(
-            self._settings.storage, self.state.update_maintenance, others, followed, self.state.update_shared
-        )
+        told = self.state.update_maintenance, others, followed, self.state.update_shared, self._nothing_open
+        self._maintenance = Maintenance(self._settings.storage, *told)
         self._maintenance.start()
+
+    def _nothing_open(self) -> Mapping[TopicPartition, Settled]:
+        """By partition, up to where nothing is open; empty as long as that is not known."""
+        from parallax.compare.query import followed
+
+        open_ = None if self._manager is None else self._manager.places()
+        # A comparison that begins again needs all rows that the tables had then.
+        if open_ is None or any(one.is_standing for one in followed(self._settings.storage.path).values()):
+            return {}
+        return nothing_open(self.state.snapshot().coverage.values(), open_)
 
     def _start_manager(self, client: ReplicaClient, key: str) -> None:
         hasher = ContentHasher(bytes.fromhex(key))

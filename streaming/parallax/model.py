@@ -159,6 +159,18 @@ class ReadEvent(StrEnum):
     UNAUTHORIZED = "unauthorized"
     BATCH_SKIPPED = "batch_skipped"
     """No replica can be read at a batch below this position. It was passed over, and what it holds is unknown."""
+    NOT_KEPT = "not_kept"
+    """No broker reports it. Rows from the reader's last position up to this one are no longer kept.
+
+    All replicas had shown the same there (``storage.record: blocks``).
+    """
+
+
+GAPS = frozenset({ReadEvent.BATCH_SKIPPED, ReadEvent.NOT_KEPT})
+"""Events that say that a view lacks rows, from the reader's last position up to this one.
+
+No row there does not mean that the replica showed none.
+"""
 
 
 class UnknownReason(StrEnum):
@@ -180,6 +192,7 @@ class UnknownReason(StrEnum):
     """The job cannot compare the offset any more; an audit may.
 
     A reader jumped over the offset, or a log was truncated. Or no record or end marker that decides can come any more.
+    Or the comparison began again when the views no longer kept the rows.
     Or the comparison of the partition failed.
     """
     UNAUTHORIZED = "unauthorized"

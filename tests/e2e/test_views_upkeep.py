@@ -11,12 +11,24 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from parallax.config import StorageSettings
-from parallax.model import IsolationLevel
+from parallax.audit import frames, inputs
+from parallax.audit.agreeing import agreeing, recorded_blocks
+from parallax.audit.compare import Comparer, parse
+from parallax.audit.plan import PartitionPlan, TopicTraits
+from parallax.audit.result import Compared
+from parallax.compare.suspect import Suspect
+from parallax.config import CompareSettings, StorageSettings
+from parallax.findings.seen import seen
+from parallax.findings.sight import What
+from parallax.model import FindingKind, IsolationLevel
 from parallax.source.offsets import Reader
+from parallax.views import recording
 from parallax.views.maintenance import Maintenance
 from parallax.views.positions import positions_since
+from parallax.views.settled import BLOCK, Settled
+from parallax.views.shown import Asked
 from parallax.views.tables import PROGRESS, VIEWS, TableSize, create_tables
+from tests.builders.micro_batches import BROKERS, PLACE, read
 from tests.builders.positions import midnight, position, record_positions
 
 BUSY, IDLE = Reader(1, 1, "orders", 0), Reader(1, 2, "orders", 0)
@@ -75,3 +87,53 @@ def test_upkeep_compacts_and_drops_old_dates_and_keeps_every_position_and_stream
     append(storage, today, (BUSY, 13))
     run()
     assert sorted(seen[6:]) == [(1, 13), (2, 7)]
+
+
+END = 3 * BLOCK + 100
+
+
+def audited(spark: Any, storage: str) -> tuple[Compared, list[Suspect]]:
+    """What an audit of the tables says of a partition, by Spark."""
+    plan = PartitionPlan(*PLACE, "id", TopicTraits(), BROKERS, (END, END), dict.fromkeys(BROKERS, 0))
+    agreed = agreeing(recorded_blocks(storage), [plan])
+    given = inputs.from_tables([plan], [], 2, agreed)
+    comparer = Comparer(given, CompareSettings(), 2, last=True, from_log_start=False)
+    session = frames.session_of(spark, 2)
+    chunks = frames.table_chunks(session, storage, {PLACE: (END, END)}, agreed)
+    (row,) = frames.compared(frames.openings(session, [PLACE]), chunks, comparer).select("result").collect()
+    compared, suspects, _ = parse(row["result"])
+    return compared, suspects
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("differs", [False, True])
+def test_an_audit_of_sums_alone_says_the_same_and_behind_a_difference_unknown(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, differs: bool
+) -> None:
+    storage = str(tmp_path)
+    create_tables(storage)
+    monkeypatch.setattr(recording, "today", lambda: "2026-01-01")
+
+    def change(broker: int, _: IsolationLevel, row: dict[str, Any]) -> dict[str, Any]:
+        return {**row, "content_hash": 1} if differs and broker == 2 and row["offset"] == BLOCK + 7 else row
+
+    for start in range(0, END, BLOCK // 2):
+        read(storage, start, min(END, start + BLOCK // 2), change)
+    before, suspects = audited(spark, storage)
+    assert [(s.kind, s.accusation.offset) for s in suspects] == [(FindingKind.CONTENT_MISMATCH, BLOCK + 7)] * differs
+    assert (before.compared_up_to, before.reasons()) == ((END, END), [])
+    settings = StorageSettings(path=storage, retention_hours=1e5, record="blocks")
+    nothing_open = {PLACE: Settled(frozenset(BROKERS), END)}
+    Maintenance(settings, compared=lambda: nothing_open).run_once(date(2026, 1, 4))
+    rows = DeltaTable(f"{storage}/read_committed").to_pyarrow_dataset().count_rows()
+    assert rows < 6 * 100 + differs * 6 * BLOCK
+    after, suspects = audited(spark, storage)
+    if differs:
+        assert {s.accusation.offset for s in suspects} <= {BLOCK + 7}
+        assert any("storage.record: blocks" in reason for reason in after.reasons())
+    else:
+        assert (after, suspects) == (before, [])
+    now = datetime.now(UTC)
+    for offset, what in ((5, What.UNKNOWN), (END - 1, What.RECORD), (BLOCK + 7, [What.UNKNOWN, What.RECORD][differs])):
+        found = seen(storage, Asked(PLACE.topic, 0, None, offset, IsolationLevel.READ_COMMITTED, now))
+        assert {one.what for one in found} == {what}

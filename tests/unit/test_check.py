@@ -159,6 +159,13 @@ def test_everything_that_is_fine_is_said_once(monkeypatch: pytest.MonkeyPatch, s
     assert exit_code(list(found.values())) == 0
 
 
+def test_what_the_tables_no_longer_say_is_said_beforehand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = lines(monkeypatch, of(tmp_path, storage={"record": "blocks", "settled_hours": 30}))
+    assert found["storage.record"].result is Result.NOTE
+    assert found["storage.record"].text.startswith("blocks: 30 h after the end of a date the tables no longer say")
+    assert "storage.record" not in lines(monkeypatch, of(tmp_path, storage={"record": "differing"}))
+
+
 def test_what_is_asked_is_said_before_what_came_of_it(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
     lines(monkeypatch, settings)
     told: list[str] = []

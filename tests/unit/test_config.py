@@ -125,11 +125,11 @@ def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
         ("audit", {"confirm_timeout_s": 1e300}, "audit.confirm_timeout_s: "),
         ("findings", {"recheck_interval_s": float("inf")}, "findings.recheck_interval_s: "),
         ("storage", {"path": "x", "retention_hours": 1e12}, "storage.retention_hours: "),
-        ("storage", {"record": "blocks"}, "storage.record: "),
+        ("storage", {"record": "none"}, "storage.record: "),
         ("storage", {"record": "differing", "differing_topics": "(["}, "storage.differing_topics: is not a regular"),
         (
             "storage",
-            {"record": "differing", "retention_hours": 24},
+            {"record": "blocks", "retention_hours": 24},
             "storage: settled_hours is not below 23.75, so ret",
         ),
         ("storage", {"record": "differing", "retention_hours": 9, "settled_hours": 23.9}, "storage: settled_hours is "),

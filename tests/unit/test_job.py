@@ -10,6 +10,7 @@ import pytest
 from parallax import job as module
 from parallax.audit.ledger import Ledger
 from parallax.audit.result import AuditReport, PartitionResult, Result
+from parallax.compare import query
 from parallax.compare.suspect import UnreadRange
 from parallax.errors import SetupError
 from parallax.findings.finding import Finding
@@ -17,6 +18,7 @@ from parallax.findings.table import FindingsTable
 from parallax.job import Job
 from parallax.lab.waiting import until
 from parallax.model import TopicPartition, UnknownReason
+from parallax.views.commits import Followed
 from tests.builders.coverage import coverage
 from tests.builders.settings import settings_of
 from tests.pages import shown_again
@@ -40,6 +42,31 @@ def test_what_an_audit_has_compared_is_known_though_nothing_is_written_to_the_to
     assert shown() == (40, 40), "it began before they were read past"
     job._audited(AuditReport("brokers", 10.0, 12.0, (one,)))
     assert shown() == (0, 0)
+
+
+class Open:
+    """A findings manager, as far as it is asked which partitions have something open."""
+
+    def __init__(self, places: set[TopicPartition] | None) -> None:
+        self._places = places
+
+    def places(self) -> set[TopicPartition] | None:
+        """As the manager has it."""
+        return self._places
+
+
+def test_nothing_is_settled_before_findings_are_loaded_or_while_the_comparison_begins_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, place = Job(settings_of(tmp_path)), TopicPartition("orders", 0)
+    job._compared([], [coverage()])
+    assert job._nothing_open() == {}
+    known = [None, {place}, set[TopicPartition]()]
+    for places in known:
+        monkeypatch.setattr(job, "_manager", Open(places))
+        assert list(job._nothing_open()) == [place] * (places == set())
+    monkeypatch.setattr(query, "followed", lambda _: {"read_committed": Followed(7, is_standing=True)})
+    assert job._nothing_open() == {}
 
 
 class Client:

@@ -876,7 +876,7 @@ def _job(snapshot: Snapshot) -> Iterator[Metric]:
     yield _gauge("table_bytes", "Size of the table's files.", label, [([n], t.size) for n, t in tables])
     yield _counter(
         "table_shared_rows",
-        "Rows taken out of a view because another replica shows them alike (storage.record: differing).",
+        "Rows taken out of a view because other replicas show them alike (storage.record: differing or blocks).",
         label,
         [([n], saved.rows) for n, saved in sorted(snapshot.shared.items())],
     )

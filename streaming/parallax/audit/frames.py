@@ -16,7 +16,7 @@ from parallax.compare.batches import OF_POSITION, PROGRESS_COLUMNS, VIEW_COLUMNS
 from parallax.compare.blocks import Agreed
 from parallax.compare.recorded import lent
 from parallax.config import Settings
-from parallax.model import UNKNOWN, IsolationLevel, RowKind, TopicPartition
+from parallax.model import UNKNOWN, IsolationLevel, ReadEvent, RowKind, TopicPartition
 from parallax.source.offsets import Range, Reader, to_json
 from parallax.source.options import BOTH
 from parallax.source.schema import ADDED
@@ -107,7 +107,8 @@ def table_chunks(
         session: the Spark session of the audit (`session_of`).
         storage: ``storage.path``.
         ends: by partition, the end offset at each isolation level.
-        agreed: by partition, a range in which all replicas agreed. Below its end, only positions are read.
+        agreed: by partition, a range in which all replicas agreed. Below its end, only positions are read. If
+            rows are no longer kept there, that counts for nothing, because their sums are.
     """
     from pyspark.sql import functions as sf
 
@@ -128,6 +129,8 @@ def table_chunks(
         part = part.union(_lent(session, part.schema, storage, isolation, shared, ends, unread)) if shared else part
         part = part.join(sf.broadcast(wanted), ["topic", "partition"])
         part = part.where(is_position | (sf.col("offset") >= sf.col("first")))
+        is_known = (sf.col("event") == str(ReadEvent.NOT_KEPT)) & (sf.col("offset") <= sf.col("first"))
+        part = part.withColumn("event", sf.when(is_known, str(ReadEvent.OK)).otherwise(sf.col("event")))
         # The row at the end itself may be a position, which says that all below it was shown.
         part = part.where(sf.col("offset") <= sf.col(f"end_{int(isolation)}")).select(*VIEW_COLUMNS)
         both = part if both is None else both.union(part)

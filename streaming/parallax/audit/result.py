@@ -141,7 +141,8 @@ class Compared:
         if self.skipped:
             found.append(
                 f"{counted(self.skipped, 'offset')} {agreed(self.skipped, 'has', 'have')} no verdict: "
-                "no replica could be read there (a broken batch), or nothing "
+                "no replica could be read there (a broken batch), or the tables no longer keep the rows "
+                "(storage.record: blocks; audit the brokers), or nothing "
                 "that is left says how a transaction ended (its end marker was emptied, or none was read)"
             )
         if self.missing_head:

@@ -23,6 +23,7 @@ log = structlog.get_logger(__name__)
 _WHY = {
     UnknownReason.BEFORE_FIRST_READING: "lay there before the first reading",
     UnknownReason.RETENTION_GAP: "were read later than delete.retention.ms after they were written",
+    UnknownReason.SKIPPED: "could not be read, or their rows are no longer kept (storage.record: blocks)",
 }
 
 

@@ -40,6 +40,8 @@ from parallax.model import UNKNOWN, FindingKind, ReadEvent, Rule, UnknownReason
 _TRUNCATED = EVENT_CODE[ReadEvent.LOG_TRUNCATED]
 _LOG_START = EVENT_CODE[ReadEvent.LOG_START_ADVANCED]
 _SKIPPED = EVENT_CODE[ReadEvent.BATCH_SKIPPED]
+_NOT_KEPT = EVENT_CODE[ReadEvent.NOT_KEPT]
+_JUMPS = (_LOG_START, _SKIPPED, _NOT_KEPT)
 _DELETED = EVENT_CODE[ReadEvent.TOPIC_DELETED]
 _ADDED = EVENT_CODE[ReadEvent.PARTITION_ADDED]
 
@@ -87,7 +89,9 @@ def _is_of_the_topic(state: PartitionState, progress: ProgressRows) -> Array:
 
 
 def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[Accusation]]:
-    """Update the state where a log was truncated or its start has jumped, or a batch was skipped.
+    """Update the state where a log was truncated or its start has jumped, or rows are missing from the views.
+
+    Rows are missing if a batch was skipped, or if the views no longer keep them.
 
     Rows from before and after such a break are not compared with each other. Rows that may be from before or from after
     it are left out, and their offsets become unknown. If a reader begins late, in a partition that was added to its
@@ -101,7 +105,7 @@ def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[
         The rows that can still be compared, and the accusations: one of ``log_truncated`` for each replica whose log
         was truncated below an offset that the replica had shown.
     """
-    at = np.flatnonzero((rows.kind == POSITION) & np.isin(rows.event, (_TRUNCATED, _LOG_START, _SKIPPED, _ADDED)))
+    at = np.flatnonzero((rows.kind == POSITION) & np.isin(rows.event, (_TRUNCATED, _ADDED, *_JUMPS)))
     if not len(at):
         return rows, []
     keep = np.ones(len(rows), np.bool_)
@@ -129,7 +133,10 @@ def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[
             # Where it stood before: as an earlier row of this very batch says, or as a batch before this one did.
             stood = rows.offset[:i][mine[:i] & (rows.kind[:i] == POSITION)].max(initial=UNKNOWN)
             span = max(int(state.brokers["position"][slot, view]), int(stood)), int(rows.offset[i])
-            _jump(state, view, slot, span, at_ms, of_log_start=bool(rows.event[i] == _LOG_START))
+            if rows.event[i] == _NOT_KEPT:
+                # What is left below says nothing without what is not: which end marker came next is not known.
+                keep &= ~mine | (rows.kind == POSITION) | (rows.offset >= span[1])
+            _jump(state, view, slot, span, at_ms, int(rows.event[i]))
     return (rows if keep.all() else rows.take(keep)), accusations
 
 
@@ -258,12 +265,15 @@ def _forget_markers(state: PartitionState, slot: int, offset: int) -> None:
     state.markers = made[made["shown"] != 0]
 
 
-def _jump(state: PartitionState, view: int, slot: int, span: tuple[int, int], at: int, *, of_log_start: bool) -> None:
-    """Move a replica over a range that it never showed; the others are still compared where two of their logs reach."""
+def _jump(state: PartitionState, view: int, slot: int, span: tuple[int, int], at: int, event: int) -> None:
+    """Move a replica over a range that it never showed; the others are still compared where two of their logs reach.
+
+    Of a range that is not kept all others lack rows as well, so rows below it may never come to be judged.
+    """
     before, offset = span
     if offset <= before:
         return
-    if of_log_start:
+    if event == _LOG_START:
         state.brokers["log_start_offset"][slot] = max(int(state.brokers["log_start_offset"][slot]), offset)
         if before != UNKNOWN:
             # It is gone from this log, so that no audit can read it.
@@ -271,7 +281,7 @@ def _jump(state: PartitionState, view: int, slot: int, span: tuple[int, int], at
             state.partition["skipped"][0, view] += max(0, offset - max(before, floor))
         raise_floor(state, view, min(offset, retained_from(state)))
     elif before != UNKNOWN:
-        skip(state, view, before, offset, at)
+        (give_up if event == _NOT_KEPT else skip)(state, view, before, offset, at)
     else:
         raise_floor(state, view, offset)
     state.unended = state.unended[(state.unended["slot"] != slot) | (state.unended["offset"] >= offset)]

@@ -56,6 +56,7 @@ def coverage(state: PartitionState, observations: Observations, now_ms: int, gra
         unread=unread,
         awaits_report=_awaits_report(state, grace_ms),
         waits_from=(waits[READ_UNCOMMITTED], waits[READ_COMMITTED]),
+        withheld_from=UNKNOWN if (start := int(state.partition["withheld"][0])) == NEVER else start,
     )
 
 

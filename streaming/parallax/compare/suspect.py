@@ -241,6 +241,8 @@ class Coverage:
             (`parallax.model.PASSING`); -1 if there is none. It shows whether the comparison makes progress: then it
             grows. While a replica is behind, it is not above the offset up to which all replicas were read.
         error: why the partition could not be compared and has begun again, in one line; empty if it was compared.
+        withheld_from: the offset from which on rows may be read from the views again, because they are withheld
+            (`parallax.compare.withheld`); -1 if none are.
     """
 
     topic: str
@@ -256,6 +258,7 @@ class Coverage:
     awaits_report: bool = False
     waits_from: tuple[int, int] = (UNKNOWN, UNKNOWN)
     error: str = ""
+    withheld_from: int = UNKNOWN
 
     @property
     def place(self) -> TopicPartition:

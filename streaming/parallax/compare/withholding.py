@@ -28,7 +28,8 @@ from parallax.config import CompareSettings
 from parallax.model import UNKNOWN, ReadEvent
 
 _TRUNCATED, _DELETED = EVENT_CODE[ReadEvent.LOG_TRUNCATED], EVENT_CODE[ReadEvent.TOPIC_DELETED]
-_BREAKS = [_TRUNCATED, EVENT_CODE[ReadEvent.LOG_START_ADVANCED], EVENT_CODE[ReadEvent.BATCH_SKIPPED]]
+_JUMPS = ReadEvent.LOG_START_ADVANCED, ReadEvent.BATCH_SKIPPED, ReadEvent.NOT_KEPT
+_BREAKS = [_TRUNCATED, *(EVENT_CODE[event] for event in _JUMPS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,7 @@ def is_broken(state: PartitionState, seen: Observations) -> bool:
 
     Each of these ends it, because the withheld rows have to be compared before it:
 
-    - A log was truncated, its start moved, or a batch was skipped, and rows of that very reader are withheld.
+    - A log was truncated, its start moved, or rows of it are missing, and rows of that very reader are withheld.
     - The topic was deleted, or a reader names another topic id.
     - A replica that was read before joins the replica set.
     - The last row of a reader does not say how far it was read.

@@ -22,7 +22,8 @@ from parallax.findings.pointing import Known
 from parallax.findings.recorded import COLUMNS, records_of, rows_within
 from parallax.findings.requests import Recreated, TransactionRecords, Transactions
 from parallax.findings.table import table_uri
-from parallax.model import IsolationLevel, ReadEvent, RowKind
+from parallax.model import GAPS, IsolationLevel, ReadEvent, RowKind
+from parallax.views.positions import gaps
 from parallax.views.shared import rows_of, table_of
 
 log = structlog.get_logger(__name__)
@@ -33,6 +34,10 @@ _ANOTHER_LOG = (ReadEvent.LOG_TRUNCATED, ReadEvent.NOT_HOSTED)
 _KEY = ["key_hash_hi", "key_hash_lo"]
 _COLUMNS = ["broker", "offset", *_KEY]
 _PLACE = ("topic", "partition", "kind")
+_POSITION: Any = {
+    **{name: pc.field(name) for name in ("broker", "offset", "timestamp")},
+    "event": pc.field("position", "event"),
+}
 _RESTARTS = frozenset(
     {
         *_ANOTHER_LOG,
@@ -40,7 +45,7 @@ _RESTARTS = frozenset(
         ReadEvent.TOPIC_DELETED,
         ReadEvent.PARTITION_ADDED,
         ReadEvent.LOG_START_ADVANCED,
-        ReadEvent.BATCH_SKIPPED,
+        *GAPS,
     }
 )
 """Events after which a reading does not join what was read before, or is of another log."""
@@ -111,13 +116,11 @@ class RecordedHistory:
         place = (pc.field("topic") == topic) & (pc.field("partition") == partition)
         rows = place & (pc.field("kind") == int(RowKind.RECORD))
         rows &= pc.field("key_hash_lo").isin([low for _, low in keys])
-        columns: Any = {name: pc.field(name) for name in ("broker", "offset", "timestamp")}
-        columns["event"] = pc.field("position", "event")
         try:
             # One snapshot for both reads: what retention drops later is in both, or in neither.
             table = DeltaTable(self._uri)
             is_position = place & (pc.field("kind") == int(RowKind.POSITION))
-            positions = table.to_pyarrow_dataset().to_table(columns=columns, filter=is_position)
+            positions = table.to_pyarrow_dataset().to_table(columns=_POSITION, filter=is_position)
             found = table_of(self._uri, table, _COLUMNS, rows, _PLACE)
         except TableNotFoundError:
             return KeyHistory()
@@ -130,8 +133,8 @@ class RecordedHistory:
         """For each transaction of a question, return the newest record of each key that it wrote, by the views.
 
         The results are in the order of ``question.of``. Without a table, they have no records. If the table cannot be
-        read, each result says why, because its records are then unknown. A result also says if retention has dropped
-        some recorded rows of its transaction.
+        read, each result says why, because its records are then unknown. A result also says if some recorded rows of
+        its transaction are no longer kept.
         """
         of = question.of
         place = (pc.field("topic") == question.topic) & (pc.field("partition") == question.partition)
@@ -148,7 +151,7 @@ class RecordedHistory:
             # One snapshot for both reads: what retention drops later is in both, or in neither.
             table = DeltaTable(self._uncommitted_uri)
             rows = rows_within(rows_of(self._uncommitted_uri, table, COLUMNS, wanted, (*_PLACE, "key_size")), of)
-            read = table.to_pyarrow_dataset().to_table(columns=["broker", "offset"], filter=positions)
+            read = table.to_pyarrow_dataset().to_table(columns=_POSITION, filter=positions)
         except TableNotFoundError:
             return [TransactionRecords() for _ in of]
         except (DeltaError, OSError, pa.ArrowException) as error:
@@ -158,7 +161,8 @@ class RecordedHistory:
         spans: Any = read.group_by("broker").aggregate([("offset", "min"), ("offset", "max")])
         names = ("broker", "offset_min", "offset_max")
         left = {b: (first, last) for b, first, last in zip(*(spans[n].to_pylist() for n in names), strict=True)}
-        return [records_of(one, rows, left) for one in of]
+        missing = gaps(_in_order(read))
+        return [records_of(one, rows, left, missing) for one in of]
 
     def was_recreated(self, question: Recreated) -> bool:
         """Whether a replica's reader has noticed a truncation, or that the broker held no replica, since a given time.

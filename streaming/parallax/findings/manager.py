@@ -51,7 +51,7 @@ from parallax.findings.scan import folder_of
 from parallax.findings.second_opinion import SecondOpinions
 from parallax.findings.table import AppendedMeanwhile, FindingsTable, FindingsTableError, read_suspects
 from parallax.findings.waits import Waits
-from parallax.model import FindingStatus, Severity, broker_label
+from parallax.model import FindingStatus, Severity, TopicPartition, broker_label
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
 from parallax.replica.errors import ReplicaError
@@ -167,7 +167,8 @@ class FindingsManager:
         """Over the lifecycle and what was offered to it: other threads look in."""
         self._repaired, self._completed = repaired, completed
         self._lifecycle = self._begun()
-        self._offered: set[str] = set()
+        self._offered: dict[str, TopicPartition] = {}
+        self._is_loaded = False
         self._unread: str | None = None
         self._skipped_suspects = 0
         self._todo: list[Action] = []
@@ -208,7 +209,7 @@ class FindingsManager:
         """
         claims = [claim_from_row(s.as_row() if isinstance(s, Suspect) else s) for s in suspects]
         with self._lock:
-            self._offered.update(claim.suspect_id for claim in claims)
+            self._offered |= {claim.suspect_id: claim.place for claim in claims}
         self._inbox.put(claims)  # All together: only the others show that one is part of many.
         self._wake.set()
 
@@ -242,6 +243,17 @@ class FindingsManager:
         """Return the findings that are not over, acknowledged or not. It may be called from any thread."""
         with self._lock:
             return self._lifecycle.standing()
+
+    def places(self) -> set[TopicPartition] | None:
+        """Return the partitions with findings that are not over, or with suspects that have no verdict.
+
+        None if nothing has been loaded yet. It may be called from any thread.
+        """
+        with self._lock:
+            if not self._is_loaded:
+                return None
+            status = self._lifecycle.status()
+            return {*self._offered.values(), *status.pending, *(finding.place for finding in status.standing)}
 
     def look_again(self) -> None:
         """Let every open finding be probed immediately. Incidents are left out. It may be called from any thread.
@@ -294,6 +306,7 @@ class FindingsManager:
             log.exception("the findings could not be loaded; it is tried again", what=_UNREPORTED)
             self._not_loaded(f"{type(error).__name__}: {error}")
             return False
+        self._is_loaded = True
         self._report()
         return True
 
@@ -342,7 +355,8 @@ class FindingsManager:
             self._read_news()
         claims = self._drain()
         with self._lock:
-            self._offered -= {claim.suspect_id for claim in claims}
+            for claim in claims:
+                self._offered.pop(claim.suspect_id, None)
             actions = self._lifecycle.handle(Suspected(claims), _now())
         self._carry_out(actions)
         results, self._results = self._results, []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -63,7 +64,12 @@ def rows_within(batches: Iterable[pa.RecordBatch], of: Sequence[Transaction]) ->
     return Rows(producer_id, offset, high, low, first_on)
 
 
-def records_of(one: Transaction, rows: Rows, read: Mapping[int, tuple[int, int]]) -> TransactionRecords:
+def records_of(
+    one: Transaction,
+    rows: Rows,
+    read: Mapping[int, tuple[int, int]],
+    missing: Mapping[int, Sequence[tuple[int, int]]] = MappingProxyType({}),
+) -> TransactionRecords:
     """Return the last record of each key that a transaction has written, according to the views.
 
     Args:
@@ -72,6 +78,8 @@ def records_of(one: Transaction, rows: Rows, read: Mapping[int, tuple[int, int]]
         read: by broker, the lowest and the highest position of its reader that the views still hold. Some broker must
             have shown the transaction's first record, and its reader must have read from there to the end marker. If no
             broker has, records may be missing, and the result has an ``error``.
+        missing: by broker, the ranges of offsets of which the views lack rows (`parallax.views.positions.gaps`). A
+            broker with such a range in the transaction does not count.
     """
     low, high = np.searchsorted(rows.producer_id, [one.producer_id, one.producer_id + 1])
     low, high = low + np.searchsorted(rows.offset[low:high], [one.start, one.end])
@@ -83,8 +91,14 @@ def records_of(one: Transaction, rows: Rows, read: Mapping[int, tuple[int, int]]
     # Retention drops whole dates: if a reader's position is left, so is all that it has read from there on. A reader
     # that began later may have read only what the cleaner had left, so it must have read the first record.
     brokers = rows.first_on.get((one.producer_id, one.start), ())
-    is_read = any(b in read and read[b][0] <= one.start and one.end <= read[b][1] for b in brokers)
-    unread = None if is_read else f"the views hold no reading of offset {one.start} any more"
+    is_read = any(
+        b in read
+        and read[b][0] <= one.start
+        and one.end <= read[b][1]
+        and not any(start < one.end and one.start < end for start, end in missing.get(b, ()))
+        for b in brokers
+    )
+    unread = None if is_read else f"the views no longer hold a whole reading from offset {one.start} on"
     records = tuple((offset, (hi, lo)) for offset, hi, lo in found)
     return TransactionRecords(records, max(0, len(last) - one.limit), unread)
 

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from parallax.counts import counted
-from parallax.model import UNKNOWN, IsolationLevel, Outcome, ReadEvent, RowKind
+from parallax.model import GAPS, UNKNOWN, IsolationLevel, Outcome, ReadEvent, RowKind
 from parallax.moments import utc_text
 
 
@@ -120,7 +120,8 @@ class _Reader:
     """One replica, as far as it was read by a time.
 
     Attributes:
-        begin: the lowest offset from which all has been read.
+        begin: the lowest offset from which all that was read is in the views.
+        is_not_kept: whether rows below are missing because the views no longer keep them.
         held: what was shown and has not been truncated since.
         pending: what was shown in the range whose end comes.
         last: the last row of kind POSITION by then.
@@ -128,6 +129,7 @@ class _Reader:
     """
 
     begin: int = UNKNOWN
+    is_not_kept: bool = False
     held: list[Mapping[str, Any]] = field(default_factory=list)
     pending: list[Mapping[str, Any]] = field(default_factory=list)
     last: Mapping[str, Any] | None = None
@@ -164,8 +166,10 @@ class _Reader:
             self.held, self.begin = [], UNKNOWN
         self.held += self.pending
         if event == ReadEvent.LOG_TRUNCATED:
-            self.held = [one for one in self.held if one["offset"] < to]
-        if self.begin == UNKNOWN or event in (ReadEvent.PARTITION_ADDED, ReadEvent.BATCH_SKIPPED):
+            self.held, self.begin = [one for one in self.held if one["offset"] < to], min(self.begin, to)
+        if event in GAPS:
+            self.begin, self.is_not_kept = to, event == ReadEvent.NOT_KEPT
+        elif self.begin == UNKNOWN or event == ReadEvent.PARTITION_ADDED:
             self.begin = min([to, *(int(one["offset"]) for one in self.pending)])
         self.pending, self.last = [], row
 
@@ -224,11 +228,15 @@ _Found = tuple[What, str, Row | None]
 
 def _of_key(reader: _Reader, marks: Marks, isolation: IsolationLevel, held_back: str) -> _Found:
     visible = [row for row in reader.shown if _is_given(row, isolation)]
-    if visible:
-        return _shown(max(visible, key=lambda row: int(row["offset"])))
+    newest = max(visible, key=lambda row: int(row["offset"]), default=None)
+    if newest is not None and newest["offset"] >= reader.begin:
+        return _shown(newest)
+    if newest is not None:
+        text = f"a newer record of the key than that at offset {newest['offset']} may be missing: the views hold "
+        return What.UNKNOWN, f"{text}all {_from(reader)}", None
     if reader.begin <= marks.log_start:
         return What.NOTHING, "; ".join(filter(None, ["no record of the key was shown", held_back])), None
-    return What.UNKNOWN, f"the views hold no record of the key, and only what was read from offset {reader.begin}", None
+    return What.UNKNOWN, f"the views hold no record of the key, and only {_from(reader)}", None
 
 
 def _at(reader: _Reader, marks: Marks, isolation: IsolationLevel, offset: int, held_back: str) -> _Found:
@@ -241,12 +249,17 @@ def _at(reader: _Reader, marks: Marks, isolation: IsolationLevel, offset: int, h
     if offset < marks.log_start:
         return What.NOTHING, f"the log began at offset {marks.log_start}", None
     if offset < reader.begin:
-        return What.UNKNOWN, f"the views hold only what was read from offset {reader.begin}", None
+        return What.UNKNOWN, f"the views hold only {_from(reader)}", None
     if offset < to:
         return What.NOTHING, "the replica held no record there when it was read", None
     if UNKNOWN < marks.high_watermark <= offset:
         return What.NOTHING, f"the replica showed nothing from offset {marks.high_watermark} on", None
     return (What.NOTHING, held_back, None) if held_back else (What.UNKNOWN, f"it was read up to offset {to} only", None)
+
+
+def _from(reader: _Reader) -> str:
+    why = " (storage.record: blocks keeps no rows below in which all replicas agreed)" if reader.is_not_kept else ""
+    return f"what was read from offset {reader.begin}{why}"
 
 
 def _is_given(row: Mapping[str, Any], isolation: IsolationLevel) -> bool:

@@ -390,28 +390,76 @@ class Digests:
             begin += len(one.parts)
         return cls(np.concatenate([one.parts for one in several]), np.concatenate(moves))
 
-    def joined(self) -> Digests:
+    def joined(self, ranges: Array | None = None) -> Digests:
         """The same sums in as few parts as may be: one for each range and ``2**JOINED_BITS`` offsets.
 
-        A part then has all moves of those that it is made of, in their order.
+        A part then has one move of each producer, as if its rows had been added up as one part.
+
+        Args:
+            ranges: int32[n], where several ranges have become one: for each value of the column ``range`` of ``parts``,
+                its new value. Those of one new range are in offset order. None if the ranges stay as they are.
         """
-        parts = self.parts
-        if not len(parts):
+        if not len(self.parts):
             return self
+        of = self.parts["range"] if ranges is None else ranges[self.parts["range"]]
+        in_turn = np.argsort(of, kind="stable")
+        parts, of = self.parts[in_turn], of[in_turn]
         many = (parts["block_end"] - 1) >> JOINED_BITS
         is_first = np.ones(len(parts), np.bool_)
-        is_first[1:] = (many[1:] != many[:-1]) | (parts["range"][1:] != parts["range"][:-1])
-        begins = np.flatnonzero(is_first)
+        is_first[1:] = (many[1:] != many[:-1]) | (of[1:] != of[:-1])
+        begins, to = np.flatnonzero(is_first), np.empty(len(parts), np.int32)
+        to[in_turn] = np.cumsum(is_first) - 1
         made = parts[begins]
+        made["range"] = of[begins]
         for name in (*KINDS, "low", "high", "contradicted"):
-            made[name] = np.add.reduceat(parts[name], begins)
+            made[name] = np.add.reduceat(parts[name], begins, dtype=PART[name])
         for name in ("block_end", "last_epoch"):
             made[name] = np.maximum.reduceat(parts[name], begins)
         # As numbers without a sign -1, which is none, is the highest.
         made["first_epoch"] = np.minimum.reduceat(parts["first_epoch"].astype(np.uint32), begins).astype(np.int32)
-        moves = self.moves.copy()
-        moves["part"] = (np.cumsum(is_first) - 1)[moves["part"]]
+        moves, against = _joined_moves(self.moves, to)
+        np.add.at(made["contradicted"], against, 1)
         return Digests(made, moves)
+
+
+def _joined_moves(moves: Array, parts: Array) -> tuple[Array, Array]:
+    """Join the moves of each producer whose parts have become one; and in which parts one contradicts the next.
+
+    Args:
+        moves: rows of `MOVE`.
+        parts: for each part its new number.
+    """
+    if not len(moves):
+        return moves, np.empty(0, np.int64)
+    of = parts[moves["part"]]
+    in_turn = np.lexsort((moves["part"], moves["producer_id"], of))
+    its, of = moves[in_turn], of[in_turn]
+    is_first = np.ones(len(its), np.bool_)
+    is_first[1:] = (np.diff(of) != 0) | (np.diff(its["producer_id"]) != 0)
+    begins, at = np.flatnonzero(is_first), np.arange(len(its))
+    group, none = np.cumsum(is_first) - 1, len(its)
+    ends = its["end"] >= 0
+    first_end = np.minimum.reduceat(np.where(ends, at, none), begins)
+    last_end = np.maximum.reduceat(np.where(ends, at, -1), begins)
+    opens = np.minimum.reduceat(np.where((its["start"] >= 0) & (at >= last_end[group]), at, none), begins)
+    made = its[begins].copy()
+    made["part"] = of[begins]
+    blank = np.zeros(1, MOVE)
+    for name in ("end", "end_kind", "start", "outcome"):
+        blank[name] = NOTHING
+    padded = np.concatenate([its, blank])
+    for names, found in ((("end", "end_kind"), first_end), (("start", "outcome", "key_hash_hi", "key_hash_lo"), opens)):
+        for name in names:
+            made[name] = padded[name][found]
+    ended_as = np.where(its["end_kind"] == _COMMIT, _COMMITTED, _ABORTED)
+    before, after = its[:-1], its[1:]
+    differs = np.where(
+        after["shown"] >= 0,
+        after["shown"] != before["outcome"],
+        ends[1:] & (before["outcome"] != _UNDECIDED) & (before["outcome"] != ended_as[1:]),
+    )
+    against = differs & (before["start"] >= 0) & ~is_first[1:]
+    return made, of[1:][against].astype(np.int64)
 
 
 class Digester:

@@ -57,7 +57,8 @@ VIEWS = Table(
     "What each replica showed to consumers of one isolation level. One row for each record or end marker, and one "
     "position row for each range that was read. Append-only; rows older than storage.retention_hours go. "
     "With storage.record: differing, a row that was shown alike lies only once, in read_uncommitted if it was shown "
-    "there, under the lowest broker id. "
+    "there, under the lowest broker id. With storage.record: blocks, rows that all replicas showed alike go as well. "
+    "Then the next position row has the event not_kept: no row below it does not mean that there was none. "
     "Partitioned by recorded_on, the UTC date of the recording.",
     (
         Column("topic", pa.string(), "Topic."),

@@ -9,9 +9,9 @@ Of a file in any other format only the rows can. Several files have sums togethe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
@@ -72,6 +72,15 @@ class Blocks:
         return cls((), (), np.empty(0, RANGE), Digests.none())
 
     @classmethod
+    def of_positions(cls, places: Iterable[TopicPartition]) -> Blocks:
+        """The sums of a file that has position rows alone, which are in no sum.
+
+        Args:
+            places: the partitions of these rows, at least one.
+        """
+        return cls(tuple(dict.fromkeys(places)), (), np.empty(0, RANGE), Digests.none())
+
+    @classmethod
     def concat(cls, several: Sequence[Blocks]) -> Blocks:
         """The sums of several files together, all of one broker and one isolation level.
 
@@ -99,8 +108,22 @@ class Blocks:
         return cls(places, ids, np.concatenate(ranges), Digests.concat(digests))
 
     def joined(self) -> Blocks:
-        """The same sums in fewer parts (`Digests.joined`), for a file that no micro-batch ends in any more."""
-        return replace(self, digests=self.digests.joined())
+        """The same sums in less room: ranges that go on from each other as one, and few parts (`Digests.joined`).
+
+        It is for rows in which no micro-batch ends any more: cuts are lost.
+        """
+        in_turn = np.argsort(self.ranges["place"], kind="stable")
+        ranges = self.ranges[in_turn]
+        goes_on = (ranges["start"][1:] == ranges["end"][:-1]) & ranges["whole"][1:] & ranges["whole"][:-1]
+        for name in ("place", "topic_id"):
+            goes_on &= ranges[name][1:] == ranges[name][:-1]
+        number = np.cumsum(np.append(0, ~goes_on)[: len(ranges)])
+        last = np.flatnonzero(np.append(~goes_on, [True])[: len(ranges)])
+        made = ranges[last].copy()
+        made["start"] = ranges["start"][np.append(0, last[:-1] + 1)[: len(last)]]
+        of_range = np.empty(len(ranges), np.int32)
+        of_range[in_turn] = number
+        return Blocks(self.places, self.topic_ids, made, self.digests.joined(of_range))
 
     def told(self) -> dict[str, str]:
         """The sums as a key and its value for the footer of a file; empty if there are none.

@@ -149,18 +149,52 @@ def _join(storage: str, name: str, run: Sequence[File]) -> None:
                 made.take(shaped(batch, shape))
     size = made.close({**order.told(parts), **Blocks.concat(blocks).joined().told()})
     at_ms = max(file.at_ms for file in run)
-    actions: list[Any] = [AddAction(made.path, size, values, at_ms, data_change=False, stats=made.statistics)]
+    replace(storage, name, run, [AddAction(made.path, size, values, at_ms, data_change=False, stats=made.statistics)])
+
+
+def replace(
+    storage: str, name: str, old: Sequence[File], new: Sequence[AddAction], read: Sequence[File] | None = None
+) -> None:
+    """Put new files in the place of old ones, in one commit. Who follows the table passes over it.
+
+    Args:
+        storage: ``storage.path``.
+        name: name of the table.
+        old: the files that go; not empty.
+        new: the files that come.
+        read: files that have to be in the table still, or another job has changed it; by default the old ones.
+
+    Raises:
+        deltalake.exceptions.DeltaError: the commit failed; nothing has changed.
+    """
     removed_ms = now_ms()
-    actions += [RemoveAction(f.path, False, removed_ms, f.size, values) for f in run]
+    actions: list[Any] = [*new, *(RemoveAction(f.path, False, removed_ms, f.size, dict(f.values)) for f in old)]
 
     def write(table: Any, properties: CommitProperties) -> None:
-        table.create_write_transaction(actions, "append", table.schema(), list(values), commit_properties=properties)
+        columns = [column for column, _ in old[0].values]
+        table.create_write_transaction(actions, "append", table.schema(), columns, commit_properties=properties)
 
     def is_over(table: Any) -> bool:
         """Whether a file is gone: by this commit, whose answer was lost, or by a job that has the storage now."""
-        return not {file.path for file in run} <= {file.path for file in files_in(table)}
+        return not {file.path for file in read or old} <= {file.path for file in files_in(table)}
 
     fencing.commit(lambda: open_table(storage, name), write, is_done=is_over)
+
+
+def by_date(storage: str, name: str) -> dict[str, list[File]]:
+    """The files of a view by the date (ISO 8601) on which their rows were recorded, in the order of their commits.
+
+    Args:
+        storage: ``storage.path``.
+        name: name of the view.
+
+    Raises:
+        deltalake.exceptions.DeltaError: the table cannot be read.
+    """
+    dates: dict[str, list[File]] = {}
+    for file in files_in(open_table(storage, name)):
+        dates.setdefault(dict(file.values)[RECORDED_ON], []).append(file)
+    return dates
 
 
 def shaped(batch: pa.RecordBatch, shape: Shape) -> pa.RecordBatch:
@@ -178,4 +212,4 @@ def shaped(batch: pa.RecordBatch, shape: Shape) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=shape.schema)
 
 
-__all__ = ["LARGE", "File", "compact", "files_in", "joined", "shaped"]
+__all__ = ["LARGE", "File", "by_date", "compact", "files_in", "joined", "replace", "shaped"]

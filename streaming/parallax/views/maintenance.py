@@ -7,6 +7,7 @@ Nothing here conflicts with the queries that append, or breaks the comparison, w
 - Retention drops whole dates (partition ``recorded_on``). That is a delete of metadata at partition boundaries. A
   reader with ``ignoreDeletes`` or ``skipChangeCommits`` passes over it.
 - Sharing (`parallax.views.sharing`) commits ``dataChange = false`` too, and the rows that are read stay the same.
+- So does `parallax.views.unkept`, which takes out rows that the comparison has done with.
 - Files and log entries that are no longer current stay for ``KEPT``, so a reader may be behind by that much. Files that
   a failed Spark task left, and that are in no commit, stay as long. If the comparison is further behind, the files that
   it needs stay for ``LONGEST`` at most (`parallax.views.commits.Followed`).
@@ -31,18 +32,21 @@ import structlog
 
 from parallax.config import StorageSettings
 from parallax.errors import one_line
-from parallax.model import ReadEvent
+from parallax.model import ReadEvent, TopicPartition
 from parallax.source.schema import VIEW
 from parallax.views import fencing, order
 from parallax.views.appending import add, written
+from parallax.views.blocks import Blocks
 from parallax.views.commits import Followed, TableLog
 from parallax.views.compaction import compact
 from parallax.views.parquet import BROKER
 from parallax.views.positions import last_rows, open_table, position_rows
 from parallax.views.recording import today
+from parallax.views.settled import Settled
 from parallax.views.shared import borrowed_on
 from parallax.views.sharing import Saved, share
 from parallax.views.tables import PROGRESS, RECORDED_ON, VIEWS, TableSize, rust_uri
+from parallax.views.unkept import drop_agreed
 from parallax.views.unused import remove_unused
 
 log = structlog.get_logger(__name__)
@@ -66,7 +70,8 @@ class Maintenance:
             takes the place of the second if the upkeep failed.
         others: by name, the upkeep of other tables; each is called with the storage path and the oldest date to keep.
         followed: called with the storage path; returns by table name how far the comparison has read each table.
-        on_shared: called with the name of a view and what was taken out of it, with ``storage.record: differing``.
+        on_shared: called with the name of a view and what was taken out of it, if ``storage.record`` is not ``rows``.
+        compared: returns the partitions in which nothing is open; rows of all others stay.
     """
 
     def __init__(
@@ -76,6 +81,7 @@ class Maintenance:
         others: Mapping[str, Callable[[str, date], object]] | None = None,
         followed: Callable[[str], Mapping[str, Followed]] = lambda _: {},
         on_shared: Callable[[str, Saved], None] = lambda _, __: None,
+        compared: Callable[[], Mapping[TopicPartition, Settled]] = dict,
     ) -> None:
         self._settings = settings
         self._others = others or {}
@@ -83,7 +89,8 @@ class Maintenance:
         self._began_s = time.monotonic()
         self._on_done = on_done or (lambda _, __: None)
         self._on_shared = on_shared
-        self._passed: dict[str, set[date]] = {name: set() for name in VIEWS}
+        self._compared = compared
+        self._dropped, self._passed = ({name: set[date]() for name in VIEWS} for _ in range(2))
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -143,20 +150,30 @@ class Maintenance:
         while not self._stop.wait(self._settings.maintenance_interval_s):
             self.run_once()
 
-    def _share(self, storage: str, name: str, settled: date) -> None:
+    def _reduce(self, storage: str, name: str, settled: date) -> None:
         """Take rows out that replicas show alike, of dates that have ended before ``settled`` began."""
-        is_chosen = re.compile(self._settings.differing_topics).fullmatch
-        saved = share(storage, name, lambda topic: is_chosen(topic) is not None, settled, self._passed[name])
+        pattern = re.compile(self._settings.differing_topics)
+
+        def is_chosen(topic: str) -> bool:
+            return pattern.fullmatch(topic) is not None
+
+        if self._settings.record == "blocks":
+            saved = drop_agreed(storage, name, is_chosen, self._compared, settled, self._dropped[name])
+            self._tell("rows that all replicas show alike are not kept", name, saved)
+        saved = share(storage, name, is_chosen, settled, self._passed[name])
+        self._tell("rows that replicas show alike are stored once", name, saved)
+
+    def _tell(self, what: str, name: str, saved: Saved) -> None:
         if saved.rows:
-            log.info("rows that replicas show alike are stored once", table=name, rows=saved.rows, bytes=saved.size)
+            log.info(what, table=name, rows=saved.rows, bytes=saved.size)
             self._on_shared(name, saved)
 
     def _look_after(self, storage: str, name: str, oldest: date, settled: date) -> None:
         if drop_older(storage, name, oldest):
             log.info("old rows were dropped (storage.retention_hours)", table=name, before=oldest.isoformat())
         compact(storage, name)
-        if name in VIEWS and self._settings.record == "differing":
-            self._share(storage, name, settled)
+        if name in VIEWS and self._settings.record != "rows":
+            self._reduce(storage, name, settled)
         followed = self._followed(storage).get(name)
         age_s = None if followed is None else self._behind_s(storage, name, followed)
         kept_s = KEPT.total_seconds()
@@ -269,17 +286,12 @@ def _carry_positions(storage: str, name: str, table: Any, oldest: date) -> None:
     if idle:
         dates: Any = files[f"partition.{RECORDED_ON}"]
         at_ms = order.last_of(files.filter(pc.less(dates, _day(oldest))))
-        carried, recorded_on = old.take(idle), today()
-        actions = [
-            written(
-                storage,
-                name,
-                carried.filter(pc.equal(carried[BROKER], broker)),
-                {BROKER: str(broker), RECORDED_ON: recorded_on},
-                at_ms,
-            )
-            for broker in sorted(set(carried[BROKER].to_pylist()))
-        ]
+        carried, recorded_on, actions = old.take(idle), today(), []
+        for broker in sorted(set(carried[BROKER].to_pylist())):
+            its = carried.filter(pc.equal(carried[BROKER], broker))
+            places = map(TopicPartition, its["topic"].to_pylist(), its["partition"].to_pylist())
+            values = {BROKER: str(broker), RECORDED_ON: recorded_on}
+            actions.append(written(storage, name, its, values, at_ms, Blocks.of_positions(places).told()))
         fencing.commit(lambda: open_table(storage, name), add(actions, [BROKER, RECORDED_ON]))
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
-from parallax.model import IsolationLevel, ReadEvent, RowKind
+from parallax.model import GAPS, IsolationLevel, ReadEvent, RowKind
 from parallax.source.feedback import Recorded
 from parallax.source.offsets import Reader
 from parallax.views import order
@@ -119,6 +119,25 @@ def _is_reset(events: Sequence[str], ids: Sequence[str | None], known: int, numb
     is_of_another = bool(ids[known] and ids[number]) and ids[known] != ids[number]
     begins_anew = events[number] == ReadEvent.PARTITION_ADDED and events[known] == ReadEvent.TOPIC_DELETED
     return events[number] in RESETS or is_of_another or begins_anew
+
+
+def gaps(positions: Iterable[tuple[int, int, str]]) -> dict[int, list[tuple[int, int]]]:
+    """The offsets of which a view may lack rows, although readers have passed them (`parallax.model.GAPS`).
+
+    Args:
+        positions: broker id, offset and event of each position row of one partition, in the order of time.
+
+    Returns:
+        By broker, the ranges: first offset, and one past the last.
+    """
+    found: dict[int, list[tuple[int, int]]] = {}
+    last: dict[int, int] = {}
+    for broker, offset, event in positions:
+        if event in GAPS:
+            # Retention may have dropped the position before.
+            found.setdefault(broker, []).append((last.get(broker, 0), offset))
+        last[broker] = offset
+    return found
 
 
 def open_table(storage: str, name: str) -> Any:

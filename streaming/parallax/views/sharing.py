@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import uuid
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import date
 from functools import lru_cache
@@ -25,21 +25,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import CommitProperties
-from deltalake._internal import RemoveAction
 from deltalake.transaction import AddAction
 from pyarrow import fs
 
 from parallax.model import RowKind
-from parallax.moments import now_ms
-from parallax.views import fencing, order
+from parallax.views import order
 from parallax.views.blocks import blocks_of
-from parallax.views.compaction import File, files_in, shaped
+from parallax.views.compaction import File, by_date, shaped
+from parallax.views.compaction import replace as replaced
 from parallax.views.filesystem import ABOVE, filesystem
 from parallax.views.parquet import BROKER, FILE_SCHEMA, OF_VIEWS, Limits, TableFile, limits
-from parallax.views.positions import open_table
 from parallax.views.shared import LENDERS, RUN, Array, Shared, as_lent, borrowed_on, row_bounds, shared_of
-from parallax.views.tables import RECORDED_ON, rust_uri
+from parallax.views.tables import rust_uri
 
 _APART_MS = 60_000
 """A row is looked for in what a lender recorded up to so much earlier or later."""
@@ -90,12 +87,12 @@ def share(storage: str, name: str, is_chosen: IsChosen, before: date, passed: se
         OSError: a file cannot be read or written.
     """
     saved = Saved()
-    dates = _by_date(storage, name)
-    due = [told for told in sorted(dates) if (on := date.fromisoformat(told)) < before and on not in passed]
+    dates = by_date(storage, name)
+    due = due_of(dates, before, passed)
     if not due:
         return saved
     borrowed, view = borrowed_on(storage, name), LENDERS.get(name)
-    others = {} if view is None else _by_date(storage, view)
+    others = {} if view is None else by_date(storage, view)
     for told in due:
         if told not in borrowed and not any(order.is_shared(file.path) for file in dates[told]):
             lenders = _lenders(storage, view, others.get(told, ()))
@@ -105,11 +102,15 @@ def share(storage: str, name: str, is_chosen: IsChosen, before: date, passed: se
     return saved
 
 
-def _by_date(storage: str, name: str) -> dict[str, list[File]]:
-    dates: dict[str, list[File]] = {}
-    for file in files_in(open_table(storage, name)):
-        dates.setdefault(dict(file.values)[RECORDED_ON], []).append(file)
-    return dates
+def due_of(dates: Iterable[str], before: date, passed: Collection[date]) -> list[str]:
+    """The dates to look at now, in order: those before a date that were not looked at yet.
+
+    Args:
+        dates: the dates of a view's files, as ISO 8601.
+        before: that date.
+        passed: the dates that were looked at.
+    """
+    return [told for told in sorted(dates) if (on := date.fromisoformat(told)) < before and on not in passed]
 
 
 def _lenders(storage: str, view: str | None, files: Sequence[File]) -> list[_Lender]:
@@ -143,20 +144,7 @@ def _share_date(
         lenders += found
     if not made:
         return Saved()
-    removed_ms = now_ms()
-    actions: list[Any] = [one.action for one in made]
-    actions += [RemoveAction(one.old.path, False, removed_ms, one.old.size, dict(one.old.values)) for one in made]
-
-    def write(table: Any, properties: CommitProperties) -> None:
-        table.create_write_transaction(
-            actions, "append", table.schema(), [BROKER, RECORDED_ON], commit_properties=properties
-        )
-
-    def is_over(table: Any) -> bool:
-        """Whether a file is gone: by this commit, whose answer was lost, or by a job that has the storage now."""
-        return not {file.path for file in files} <= {file.path for file in files_in(table)}
-
-    fencing.commit(lambda: open_table(storage, name), write, is_done=is_over)
+    replaced(storage, name, [one.old for one in made], [one.action for one in made], files)
     return Saved(sum(one.rows for one in made), sum(one.old.size - one.action.size for one in made))
 
 
@@ -372,4 +360,4 @@ def _equal(a: Any, b: Any) -> Array:
     return made
 
 
-__all__ = ["Saved", "share"]
+__all__ = ["IsChosen", "Saved", "due_of", "share"]

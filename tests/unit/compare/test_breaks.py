@@ -54,7 +54,15 @@ class TestBreaks:
         assert left_behind(made) == [7, 6], "what waited below the cut is given up as well"
         assert sorted(made.intervals["start"].tolist()) == [1, 5]
 
-    @pytest.mark.parametrize("event", [ReadEvent.BATCH_SKIPPED, ReadEvent.LOG_START_ADVANCED])
+    def test_of_rows_that_are_not_kept_all_that_lies_below_is_unknown(self) -> None:
+        for event, start in ((ReadEvent.BATCH_SKIPPED, 10), (ReadEvent.NOT_KEPT, 3)):
+            made = self.read()
+            made.partition["floor"][0] = (3, 2)
+            self.apply(made, shown(RU, 1, [], 14, 70, event=event))
+            assert made.unread.tolist() == [(RU, SKIPPED, start, 14, 70)]
+            assert made.partition["floor"][0].tolist() == [14, 2]
+
+    @pytest.mark.parametrize("event", [ReadEvent.BATCH_SKIPPED, ReadEvent.LOG_START_ADVANCED, ReadEvent.NOT_KEPT])
     def test_an_end_marker_may_lie_in_what_a_reader_passed_over_and_others_are_not_concerned(
         self, event: ReadEvent
     ) -> None:

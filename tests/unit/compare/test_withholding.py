@@ -215,6 +215,7 @@ class TestEnds:
             (ReadEvent.UNAUTHORIZED, False, False),
             (ReadEvent.LOG_START_ADVANCED, True, False),
             (ReadEvent.BATCH_SKIPPED, True, False),
+            (ReadEvent.NOT_KEPT, True, False),
             (ReadEvent.LOG_TRUNCATED, True, True),
             (ReadEvent.TOPIC_DELETED, True, True),
         ],

@@ -76,6 +76,7 @@ def test_what_is_left_after_retention_begins_at_the_first_position_that_is_left(
         "topic_deleted",
         "log_start_advanced",
         "batch_skipped",
+        "not_kept",
         "partition_added",
     ],
 )
@@ -173,6 +174,20 @@ def test_what_retention_has_dropped_of_the_views_is_not_known(
     found = recorded(RecordedHistory(str(tmp_path)), Transaction(7, 10, 20, 8))
     assert found.records == ((10, KEY),) * bool(first_on)
     assert (found.error is None) is is_known
+
+
+@pytest.mark.parametrize(("event", "is_known"), [("ok", True), ("not_kept", False), ("batch_skipped", False)])
+@pytest.mark.parametrize(("start", "end"), [(5, 11), (15, 25), (5, 30), (19, 20)])
+def test_a_transaction_of_which_rows_are_not_kept_is_not_known_and_one_beside_them_is(
+    tmp_path: Path, event: str, is_known: bool, start: int, end: int
+) -> None:
+    rows = [position(0, 1), position(10, 2), position(20, 3, event), position(40, 4)]
+    rows = [row | {"producer_id": -1, "key_size": -1} for row in rows]
+    rows += [record(offset, producer_id=7, key_size=3) for offset in (start, 21)]
+    write_deltalake(str(tmp_path / "read_uncommitted"), pa.Table.from_pylist(rows), partition_by=["broker"])
+    history = RecordedHistory(str(tmp_path))
+    assert (recorded(history, Transaction(7, start, end, 8)).error is None) is is_known
+    assert recorded(history, Transaction(7, 21, 40, 8)).error is None
 
 
 def test_without_a_table_no_transaction_was_recorded_and_a_broken_one_is_an_error(tmp_path: Path) -> None:

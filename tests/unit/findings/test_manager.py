@@ -106,6 +106,26 @@ def test_a_suspect_that_is_proven_becomes_a_finding_with_its_evidence(start: Sta
     assert not event.exposed
 
 
+def test_partitions_with_an_open_suspect_or_finding_are_named_and_none_before_all_is_loaded(start: Start) -> None:
+    replicas = Replicas(away)
+    manager, watch = start(replicas)
+    watch.until(lambda _: manager.places() == set())
+    manager.offer([unmarked_suspect()])
+    assert manager.places() == {("orders", 0)}, "before it is probed"
+    watch.until(lambda s: s.probes_total >= 1)
+    assert manager.places() == {("orders", 0)}, "while it has no verdict"
+    replicas.answer = missing
+    watch.until(lambda s: len(s.open) == 1)
+    assert manager.places() == {("orders", 0)}, "once it is a finding"
+    replicas.answer = agree
+    watch.until(lambda s: not s.open and manager.places() == set())
+
+
+def test_nothing_is_known_of_the_partitions_with_findings_before_these_are_loaded(settings: Settings) -> None:
+    client: Any = Cluster()
+    assert FindingsManager(settings, client, HASHER, prober=Replicas(agree)).places() is None
+
+
 def test_a_suspect_that_is_cleared_is_dismissed_and_is_no_finding(start: Start, settings: Settings) -> None:
     manager, watch = start(Replicas(agree))
     with capture_logs() as logs:

@@ -130,6 +130,21 @@ def test_a_reader_that_never_moved_is_judged_by_what_its_replica_told_of_its_log
     assert older.why == "the replica showed nothing from offset 4 on", "the younger of both counts"
 
 
+def test_rows_that_are_not_kept_leave_it_unknown_what_was_there_and_never_say_nothing() -> None:
+    rows = [BEGUN, record(1), read(4, 10), read(8, 20, "not_kept"), record(9), read(10, 30)]
+    of_key, at_it = one(rows, 20), one(rows, 20, 6)
+    assert (of_key.what, at_it.what) == (What.UNKNOWN, What.UNKNOWN)
+    why = "what was read from offset 8 (storage.record: blocks keeps no rows below in which all replicas agreed)"
+    assert at_it.why == f"the views hold only {why}"
+    assert of_key.why == (f"a newer record of the key than that at offset 1 may be missing: the views hold all {why}")
+    assert one(rows, 10).what is What.RECORD, "before that all was there"
+    assert one(rows, 30).row.offset == 9, "and from then on"  # type: ignore[union-attr]
+    assert one(rows, 30, 1).what is What.RECORD, "a row that is there was shown"
+    assert one([BEGUN, read(8, 20, "not_kept")], 20).why == f"the views hold no record of the key, and only {why}"
+    back = [*rows, read(5, 40, "log_truncated"), record(5), read(6, 50)]
+    assert one(back, 50).row.offset == 5, "what was read again is there"  # type: ignore[union-attr]
+
+
 def test_an_offset_that_was_not_read_is_not_known() -> None:
     assert one([BEGUN, read(4, 10, last_stable_offset=9, high_watermark=9)], 10, 5).what is What.UNKNOWN
     assert one([read(6, 10), read(8, 20)], 20, 2).what is What.UNKNOWN

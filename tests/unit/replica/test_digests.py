@@ -215,6 +215,38 @@ def test_transactions_are_followed_over_any_cuts(rows: list[Row], cuts: list[int
     assert followed(rows, cuts) == (going, 0)
 
 
+def in_order(digests: Digests) -> tuple[list[Any], list[Any]]:
+    """Parts and moves; the moves of a part come in any order."""
+    return digests.parts.tolist(), sorted(digests.moves.tolist())
+
+
+@settings(max_examples=300)
+@given(rows=lives, cuts=st.lists(st.integers(0, 120), max_size=12), wrong=st.integers(0, 239))
+def test_parts_of_one_block_that_are_joined_are_as_if_they_had_been_added_up_together(
+    rows: list[Row], cuts: list[int], wrong: int
+) -> None:
+    if wrong < len(rows) and rows[wrong]["outcome"] != NONE:
+        rows[wrong] |= {"outcome": COMMITTED + ABORTED - rows[wrong]["outcome"]}
+    edges = sorted({0, len(rows), *(cut for cut in cuts if cut < len(rows))})
+    several = [added_up(rows[low:high]) for low, high in pairwise(edges)]
+    for n, one in enumerate(several):
+        one.parts["range"] = n
+    made, want = Digests.concat(several).joined(np.zeros(len(several), np.int32)), added_up(rows)
+    for one in (made, want):
+        one.parts["contradicted"] = one.parts["contradicted"] > 0
+    assert in_order(made) == in_order(want)
+
+
+def test_ranges_of_several_readings_stay_apart_where_they_are_not_joined() -> None:
+    several = [added_up([record(n), data(n + 1, 4)]) for n in (10, 20, 30)]
+    for n, one in enumerate(several):
+        one.parts["range"] = 2 - n
+    made = Digests.concat(several).joined(np.array([0, 1, 1], np.int32))
+    assert made.parts[["range", "records"]].tolist() == [(0, 2), (1, 4)]
+    assert made.moves[["part", "start"]].tolist() == [(0, 31), (1, 11)]
+    assert len(Digests.none().joined(np.zeros(0, np.int32)).parts) == 0
+
+
 @given(cut=st.integers(0, 5), second=st.sampled_from((RECORD, ABORT)))
 def test_a_transaction_that_is_shown_otherwise_than_it_ends_is_noticed_over_any_cut(cut: int, second: int) -> None:
     other = data(12, 4, ABORTED) if second == RECORD else end(12, 4, ABORT)

@@ -94,6 +94,26 @@ def test_rows_of_several_partitions_in_one_record_batch_are_told_apart() -> None
     assert len(sums(of_rows(*whole))) == 4
 
 
+def test_ranges_that_go_on_from_each_other_are_merged_and_others_stay_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spans = [("t", 0, 5), ("u", 0, 9), ("t", 5, 9), ("t", 9, 9), ("u", 10, 12), ("t", 9, 20), ("t", 20, 21)]
+    made = []
+    for topic, start, end in spans:
+        one = piece(topic, 0, start, end)
+        event = ReadEvent.UNREACHABLE if end == 21 else ReadEvent.OK
+        its = [rows(topic, 0, range(start, end))] if end > start else []
+        (file,) = recorded(tmp_path, monkeypatch, [one], [*its, position(one, end, event)])
+        made.append(told(tmp_path, file))
+    whole, names = Blocks.concat(made), ("start", "end", "whole")
+    found = whole.joined()
+    ranges = [(found.places[one["place"]].topic, *(one[name].item() for name in names)) for one in found.ranges]
+    assert ranges == [("t", 0, 20, True), ("t", 20, 21, False), ("u", 0, 9, True), ("u", 10, 12, True)]
+    assert sums(found) == sums(whole)
+    assert found.digests.parts["range"].tolist() == [0, 1, 2, 3]
+    assert Blocks.none().joined().places == ()
+
+
 def test_what_is_told_is_what_is_read() -> None:
     before = of_rows(rows("t", 0, range(4000, 5000)), rows("ü", 1, range(3)))
     told_as = {key.encode(): value.encode() for key, value in before.told().items()}

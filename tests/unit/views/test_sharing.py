@@ -225,7 +225,7 @@ def test_a_kill_before_the_commit_changes_nothing(storage: str, monkeypatch: pyt
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(sharing.fencing, "commit", killed)
+        patch.setattr(sharing, "replaced", killed)
         with pytest.raises(KeyboardInterrupt):
             shared_now(storage)
     assert compared(storage) == before
