@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.simulation.histories import SHRUNKEN
-from tests.simulation.history import Op, Profile, generate
-from tests.simulation.kinds import profile
+from tests.simulation.history import Op, Profile
+from tests.simulation.kinds import generate, profile
 
 MOST = 300
 """So many seeds are tried."""

@@ -56,9 +56,9 @@ def _dispute_markers(state: PartitionState, unlike: Array) -> None:
     for row in unlike[np.isin(unlike["offset"], state.markers["offset"])]:
         here = state.markers[state.markers["offset"] == row["offset"]]
         slots = slots_of(int(row["shown"] & ~np.bitwise_or.reduce(here["shown"])))
-        columns = (np.full(len(slots), n) for n in (row["offset"], UNKNOWN, RECORD))
-        epochs = np.full(len(slots), UNKNOWN)
-        state.markers = take_in_markers(state.markers, *columns, np.array(slots, np.int64), epochs)
+        offsets, nobody = np.full(len(slots), row["offset"]), np.full(len(slots), UNKNOWN)
+        kinds = np.full(len(slots), RECORD)
+        state.markers = take_in_markers(state.markers, offsets, nobody, kinds, np.array(slots, np.int64), nobody)
 
 
 def _unlike_records(state: PartitionState, offset: int, rows: Array) -> Accusation:
