@@ -8,25 +8,39 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 
 from parallax.alerting.settled import settled as nothing_open
+from parallax.audit.agreeing import agreeing, recorded_blocks
+from parallax.audit.compare import STATE, Comparer, parse
+from parallax.audit.inputs import from_tables
+from parallax.audit.plan import PartitionPlan, TopicTraits
+from parallax.audit.untold import reasons as untold
+from parallax.compare import blocks as compare_blocks
+from parallax.compare.batches import OF_POSITION, VIEW_COLUMNS
 from parallax.compare.feed import QUERY
+from parallax.compare.sums import Grain
 from parallax.compare.suspect import Coverage
 from parallax.compare.tables import SUSPECTS, create_suspects
-from parallax.model import IsolationLevel, Outcome, TopicPartition
+from parallax.config import CompareSettings
+from parallax.model import IsolationLevel, Outcome, RowKind, TopicPartition
 from parallax.replica.digests import Digester
 from parallax.views import blocks, settled
 from parallax.views.commits import TableLog
 from parallax.views.compaction import compact
+from parallax.views.shared import rows_of
 from parallax.views.sharing import share
 from parallax.views.tables import VIEWS, create_tables
 from parallax.views.unkept import drop_agreed
+from tests.unit.audit.chunked import chunks
 from tests.unit.compare.feeding import WHOLE, Comparison, record_as_the_job_does
 from tests.unit.compare.history import BROKERS, RC, RU, Row, abort, commit, everywhere, record, shown, tick
 
 BITS = 4
+PLACE = TopicPartition("t", 0)
 NEXT = date(2026, 1, 2)
 WRONG = ("none", "value", "gone", "outcome", "marker")
 
@@ -34,6 +48,7 @@ WRONG = ("none", "value", "gone", "outcome", "marker")
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settled, "_SIZE", 1 << BITS)
+    monkeypatch.setattr(compare_blocks, "Grain", lambda: Grain(BITS, 2))
     monkeypatch.setattr(blocks, "_digester", lambda key: Digester(key, block_bits=BITS))
 
 
@@ -90,7 +105,7 @@ def wrong(log: list[Row], at: int, how: str) -> list[Row]:
     return made
 
 
-def life(storage: Path, draw: random.Random, how: str) -> int:
+def life(storage: Path, draw: random.Random, how: str) -> tuple[int, int]:
     """Record micro-batches as they come; a replica is late at times, and one may differ in one row."""
     create_tables(str(storage))
     size = draw.randint(100, 220)
@@ -103,7 +118,7 @@ def life(storage: Path, draw: random.Random, how: str) -> int:
         batch(storage, n, logs, at, end, {b for b in BROKERS if n == 0 or draw.random() < 0.8})
     for n in (50, 51, 52):
         batch(storage, n, logs, at, size, set(BROKERS))
-    return size
+    return size, at[RC, 1]
 
 
 def batch(
@@ -140,6 +155,60 @@ def known(coverage: Coverage, view: int) -> set[int]:
     return {n for n in range(coverage.compared_up_to[view]) if not any(s.start <= n < s.end for s in unread)}
 
 
+def audited(storage: Path, ends: tuple[int, int]) -> tuple[set[tuple[Any, ...]], list[str]]:
+    """What an audit of the tables raises, and why it does not know all."""
+    traits, starts, marks = TopicTraits(compacted=True), dict.fromkeys(BROKERS, 0), dict.fromkeys(BROKERS, ends)
+    plan = PartitionPlan(*PLACE, "a", traits, BROKERS, ends, starts, marks)
+    agreed = agreeing(recorded_blocks(str(storage)), [plan])
+    now = tick(99_000, everywhere(ends[RC]), everywhere(ends[RU]))
+    told = [{**one, "topic": "t", "partition": 0, "observed_at": one["observed_at"] * 1000} for one in now]
+    given = from_tables([plan], told, 2, agreed)
+    comparer = Comparer(given, CompareSettings(), 2, last=True, from_log_start=False)
+    first = agreed[PLACE].end if agreed else 0
+    rows = [row for name in VIEWS for row in all_rows(storage, name)]
+    rows = [row for row in rows if row["kind"] == RowKind.POSITION or row["offset"] >= first]
+    for row in rows:
+        # As `parallax.audit.frames` has it.
+        row["event"] = "ok" if row["event"] == "not_kept" and row["offset"] <= first else row["event"]
+    rows.sort(key=lambda row: (row["offset"], -row["kind"]))
+    packs = [
+        {"topic": "t", "partition": 0, "at": at, "packed": blob} for at, blob in [(STATE, b""), *chunks([rows], 60)]
+    ]
+    (batch,) = comparer.compare([pa.RecordBatch.from_pylist(packs)])
+    compared, suspects, _ = parse(batch.column("result")[0].as_py())
+    found = {(s.kind, s.broker, s.accusation.offset) for s in suspects}
+    return found, [*compared.reasons(), *untold(compared.unread, ())]
+
+
+def all_rows(storage: Path, name: str) -> list[Row]:
+    """All rows of a view, with those that files lend to each other, as an audit has them."""
+    uri = str(storage / name)
+    columns = [*(n for n in VIEW_COLUMNS if n not in (*OF_POSITION, "view")), "position"]
+    found = pa.Table.from_batches(rows_of(uri, DeltaTable(uri), columns, pc.field("offset") >= 0)).to_pylist()
+    view = int(IsolationLevel[name.upper()])
+    made = []
+    for row in found:
+        told = {n: v for n, v in (row.pop("position") or {}).items() if n in OF_POSITION and n != "topic_id"}
+        ms = int(row["timestamp"].timestamp() * 1000)
+        told |= {"view": view, "timestamp": ms, "event": told.get("event", "ok")}
+        made.append({name: value for name, value in {**row, **told}.items() if value is not None})
+    return made
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_an_audit_of_what_is_left_says_the_same_or_that_it_does_not_know(tmp_path: Path, seed: int) -> None:
+    draw, storage = random.Random(seed), tmp_path / "tables"
+    ends = life(storage, draw, WRONG[seed % len(WRONG)])
+    before, why = audited(storage, ends)
+    of = {PLACE: settled.Settled(frozenset(BROKERS), draw.randrange(ends[RC]))}
+    chosen = [VIEWS, VIEWS[:1], VIEWS[1:]][seed % 3]
+    for name in chosen:
+        drop_agreed(str(storage), name, lambda _: True, lambda: of, NEXT, set())
+    after, left = audited(storage, ends)
+    assert after <= before
+    assert left or (after, left) == (before, why), "it knows all or says why not"
+
+
 @pytest.mark.parametrize("seed", range(25))
 def test_what_is_left_raises_nothing_else_and_nothing_that_is_gone_is_called_compared(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
@@ -170,4 +239,4 @@ def test_what_is_left_raises_nothing_else_and_nothing_that_is_gone_is_called_com
         assert not known(left, view) & set(range(max(spans, default=0)))
         assert len(chosen) < len(VIEWS) or known(left, view) <= known(told, view)
     assert not {offset for *_, offset in before - after} & known(left, RU) & known(left, RC)
-    assert TopicPartition(left.topic, left.partition) == told.place
+    assert left.place == told.place
