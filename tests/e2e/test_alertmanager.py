@@ -649,6 +649,35 @@ if INSTALLED:
             assert [stage for stage, _ in groupby(stages)] == ["[FIRING]", "[RESOLVED]"]
             assert len(stages) in (3, 4), "the alerts of a finding end one after the other"
 
+    def test_that_a_finding_is_less_grave_has_people_told_no_second_time_what_ended_before(tmp_path: Path) -> None:
+        def alerts(name: str, **times: str) -> dict[str, Any]:
+            said = {"summary": name, "description": name, "resolved_summary": "", "resolved_turn": ""}
+            return {"labels": of_finding("lab", alertname=name), "annotations": said} | times
+
+        began = (datetime.now(UTC) - timedelta(minutes=5)).isoformat()
+        with (
+            Receiver() as receiver,
+            Alertmanager(tmp_path, receiver.port, is_quick=True, speaks=True) as alertmanager,
+        ):
+            page, known = alerts("ParallaxDivergenceExposed"), alerts("ParallaxFindingAcknowledged", startsAt=began)
+            alertmanager.post(known)
+            until(lambda: len(chat(receiver)) == 1, "people to hear that it is known", timeout=60)
+            over = known | {"endsAt": datetime.now(UTC).isoformat()}
+            alertmanager.post(page, over)
+            until(lambda: len(chat(receiver)) == 2, "people to hear that it is worse", timeout=60)
+            alertmanager.post(alerts("ParallaxFindingLessGrave"))
+            until(lambda: len(chat(receiver)) == 3, "people to hear that it is less grave", timeout=60)
+            # As Prometheus does each minute; what comes later is seen first where it is sent at all.
+            alertmanager.post(over)
+            alertmanager.post({"labels": of_finding("lab", partition=1), "annotations": page["annotations"]})
+            until(lambda: len(chat(receiver)) > 3, "people to hear of another partition", timeout=60)
+            assert [one["text"].split()[0] for one in chat(receiver)] == [
+                "ParallaxFindingAcknowledged",
+                "ParallaxDivergenceExposed",
+                "ParallaxFindingLessGrave",
+                "ParallaxDivergenceExposed",
+            ]
+
     def test_the_title_counts_findings_and_not_their_alerts(tmp_path: Path) -> None:
         with (
             Receiver() as receiver,

@@ -167,6 +167,7 @@ if shutil.which("amtool"):
             (["severity=critical", "alertname=ParallaxDivergenceConfirmed", "finding_id=f1"], "chat,page"),
             (["severity=warning", "alertname=ParallaxMarkerMissing"], "chat,ticket"),
             (["severity=info", "alertname=ParallaxFindingAcknowledged"], "chat,note"),
+            (["severity=info", "alertname=ParallaxFindingLessGrave", "finding_id=f1"], "chat-note,note"),
             (["severity=none", "alertname=ParallaxWatchdog"], "dead-man"),
             (["severity=high", "alertname=DiskFull"], "chat,page"),
         ):
@@ -175,7 +176,9 @@ if shutil.which("amtool"):
     @pytest.mark.parametrize("service", ["webhook_configs", "slack_configs", "pagerduty_configs", "email_configs"])
     def test_amtool_accepts_each_service_once_its_lines_are_turned_on(service: str, tmp_path: Path) -> None:
         text = (ROOT / "deploy/alertmanager/alertmanager.yaml").read_text()
-        with_it = {"webhook_configs": ["page"], "pagerduty_configs": ["page", "ticket"]}.get(service, ["chat"])
+        with_it = {"webhook_configs": ["page"], "pagerduty_configs": ["page", "ticket"]}.get(
+            service, ["chat", "chat-note"]
+        )
         if service != "webhook_configs":
             text = receivers.turned_on(text, service, with_it)
         (tmp_path / "alertmanager.yaml").write_text(text)
