@@ -344,10 +344,10 @@ class Digests:
         return cls(np.concatenate([one.parts for one in several]), np.concatenate(moves))
 
     def merged(self, ranges: Array) -> Digests:
-        """The same sums with one part for each block of a range, where several ranges have become one.
+        """The same sums, where several ranges have become one: it has one part for each block.
 
         Args:
-            ranges: for each value of the column ``range`` of ``parts``, its new value, by rising order of the rows.
+            ranges: for each value of the column ``range`` of ``parts``, its new value. It grows with the rows.
         """
         of = ranges[self.parts["range"]]
         in_turn = np.argsort(of, kind="stable")
