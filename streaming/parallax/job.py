@@ -224,14 +224,14 @@ class Job:
         self._maintenance = Maintenance(self._settings.storage, *told)
         self._maintenance.start()
 
-    def _nothing_open(self) -> Mapping[TopicPartition, Settled]:
-        """By partition, up to where nothing is open; empty as long as that is not known."""
+    def _nothing_open(self) -> Mapping[TopicPartition, Settled] | None:
+        """By partition, up to where nothing is open; None as long as that is not known."""
         from parallax.compare.query import followed
 
         open_ = None if self._manager is None else self._manager.places()
         # A comparison that begins again needs all rows that the tables had then.
         if open_ is None or any(one.is_standing for one in followed(self._settings.storage.path).values()):
-            return {}
+            return None
         return nothing_open(self.state.snapshot().coverage.values(), open_)
 
     def _start_manager(self, client: ReplicaClient, key: str) -> None:

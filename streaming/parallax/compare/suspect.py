@@ -242,7 +242,7 @@ class Coverage:
             grows. While a replica is behind, it is not above the offset up to which all replicas were read.
         error: why the partition could not be compared and has begun again, in one line; empty if it was compared.
         withheld_from: the offset from which on rows may be read from the views again, because they are withheld
-            (`parallax.compare.withheld`); -1 if none are.
+            (`parallax.compare.withheld`); -1 if none are. It says nothing of what is known, so it makes no difference.
     """
 
     topic: str
@@ -258,7 +258,7 @@ class Coverage:
     awaits_report: bool = False
     waits_from: tuple[int, int] = (UNKNOWN, UNKNOWN)
     error: str = ""
-    withheld_from: int = UNKNOWN
+    withheld_from: int = field(default=UNKNOWN, compare=False)
 
     @property
     def place(self) -> TopicPartition:

@@ -234,7 +234,7 @@ def written(
     rows: pa.Table,
     values: Mapping[str, str],
     at_ms: int,
-    told: Mapping[str, str] | None = None,
+    footer: Mapping[str, str] | None = None,
 ) -> AddAction:
     """Write rows into a new file of a table; committing the returned action makes it part of the table.
 
@@ -245,7 +245,7 @@ def written(
         values: the value of each partition column, by the column's name.
         at_ms: the time of the commit that will add the file, from `parallax.views.order.next_ms`. The returned action
             holds it, because these times give the order of all commits.
-        told: keys and values for the footer of the file; None for none.
+        footer: keys and values for the footer of the file; None for none.
 
     Raises:
         OSError: the file cannot be written.
@@ -256,7 +256,7 @@ def written(
     file = TableFile(files, f"{folder}/part-{uuid4()}.parquet", shape_of(name))
     for batch in rows.to_batches():
         file.take(batch)
-    size = file.close(told)
+    size = file.close(footer)
     return AddAction(file.path, size, dict(values), at_ms, data_change=True, stats=file.statistics)
 
 

@@ -71,7 +71,8 @@ class Maintenance:
         others: by name, the upkeep of other tables; each is called with the storage path and the oldest date to keep.
         followed: called with the storage path; returns by table name how far the comparison has read each table.
         on_shared: called with the name of a view and what was taken out of it, if ``storage.record`` is not ``rows``.
-        compared: returns the partitions in which nothing is open; rows of all others stay.
+        compared: returns the partitions in which nothing is open, or None as long as that is not known. Rows of all
+            others stay.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class Maintenance:
         others: Mapping[str, Callable[[str, date], object]] | None = None,
         followed: Callable[[str], Mapping[str, Followed]] = lambda _: {},
         on_shared: Callable[[str, Saved], None] = lambda _, __: None,
-        compared: Callable[[], Mapping[TopicPartition, Settled]] = dict,
+        compared: Callable[[], Mapping[TopicPartition, Settled] | None] = lambda: None,
     ) -> None:
         self._settings = settings
         self._others = others or {}
@@ -158,8 +159,10 @@ class Maintenance:
             return pattern.fullmatch(topic) is not None
 
         if self._settings.record == "blocks":
-            saved = drop_agreed(storage, name, is_chosen, self._compared, settled, self._dropped[name])
-            self._tell("rows that all replicas show alike are not kept", name, saved)
+            dropped = drop_agreed(storage, name, is_chosen, self._compared, settled, self._dropped[name])
+            if dropped is None:
+                return  # What is shared now would have no other chance.
+            self._tell("rows that all replicas show alike are not kept", name, dropped)
         saved = share(storage, name, is_chosen, settled, self._passed[name])
         self._tell("rows that replicas show alike are stored once", name, saved)
 

@@ -27,7 +27,8 @@ from parallax.views.tables import VIEWS
 
 _SUMS = (*KINDS, "low", "high")
 _BY_THEMSELVES = ("listed", "emptied", "contradicted")
-BLOCK = 1 << JOINED_BITS
+_BITS = JOINED_BITS
+BLOCK = 1 << _BITS
 """Offsets whose rows stay or go together; a block begins at a multiple of it."""
 
 
@@ -90,7 +91,7 @@ class _Reading:
     @property
     def blocks(self) -> Array:
         """The number of each part's block."""
-        return np.asarray((self.digests.parts["block_end"] - 1) >> JOINED_BITS)
+        return np.asarray((self.digests.parts["block_end"] - 1) >> _BITS)
 
     def touches(self, blocks: Array) -> Array:
         """For each block, whether the reader has read any offset of it."""

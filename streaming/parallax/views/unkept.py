@@ -50,22 +50,23 @@ def drop_agreed(
     storage: str,
     name: str,
     is_chosen: IsChosen,
-    settled: Callable[[], Mapping[TopicPartition, Settled]],
+    settled: Callable[[], Mapping[TopicPartition, Settled] | None],
     before: date,
     passed: set[date],
-) -> Saved:
+) -> Saved | None:
     """Take out of a view the rows that no longer need to be kept, of all dates before one.
 
     Args:
         storage: ``storage.path``.
         name: name of the view.
         is_chosen: says of a topic whether its rows may be taken out.
-        settled: returns the partitions in which nothing is open; it is called if there is a date to look at.
+        settled: returns the partitions in which nothing is open, or None as long as that is not known; it is called if
+            there is a date to look at.
         before: that date; rows that were recorded on it or later stay.
         passed: the dates that need not be looked at any more; those that are looked at now are added.
 
     Returns:
-        What was taken out, of all dates.
+        What was taken out, of all dates; None if it is not known what may be, so that the dates have to wait.
 
     Raises:
         deltalake.exceptions.DeltaError: a commit failed; earlier dates are done.
@@ -76,14 +77,16 @@ def drop_agreed(
     due = due_of(dates, before, passed)
     if not due:
         return saved
-    known = {place: one for place, one in settled().items() if is_chosen(place.topic)}
+    if (found := settled()) is None:
+        return None
+    known = {place: one for place, one in found.items() if is_chosen(place.topic)}
     others = {view: dates if view == name else by_date(storage, view) for view in VIEWS}
     borrowed = borrowed_on(storage, name)
     for told in due:
         if told not in borrowed and not any(order.is_shared(file.path) for file in dates[told]):
             sums = _sums(storage, {view: of.get(told, ()) for view, of in others.items()})
-            found = _drop(storage, name, dates[told], agreed_spans(sums, known))
-            saved = Saved(saved.rows + found.rows, saved.size + found.size)
+            rows, size = _drop(storage, name, dates[told], agreed_spans(sums, known))
+            saved = Saved(saved.rows + rows, saved.size + size)
         passed.add(date.fromisoformat(told))
     return saved
 

@@ -67,7 +67,7 @@ def test_a_suspect_that_accuses_nobody_is_said_to_have_no_direction() -> None:
         (Compared(deferred=9), "9 offsets were left out at the cap of compare.state_cap_bytes"),
         (
             Compared(skipped=2),
-            "2 offsets have no verdict: no replica could be read there (a broken batch), or nothing that is left says",
+            "the tables no longer keep the rows (storage.record: blocks; audit the brokers), or nothing",
         ),
         (Compared(broken="no common order"), "no common order"),
         (Compared(overflow=True), "one audit asks about so many suspects only"),

@@ -46,6 +46,13 @@ def unknown(made: PartitionState, reason: UnknownReason) -> tuple[int, int]:
     return of(made).unknown_for(reason)
 
 
+def test_from_where_on_rows_may_be_read_again_is_said() -> None:
+    made = read_to(10, 10)
+    assert of(made).withheld_from == -1
+    made.partition["withheld"] = 6
+    assert of(made).withheld_from == 6
+
+
 class TestWhatIsOpen:
     def test_lies_between_the_slowest_replica_and_the_furthest(self) -> None:
         assert unknown(read_to(3, 10), UnknownReason.NOT_READ_YET) == (7, 7)

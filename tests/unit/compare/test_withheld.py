@@ -19,7 +19,7 @@ from parallax.compare.suspect import Coverage, suspect_id
 from parallax.compare.withheld import Limits, Places, RowsGoneError, Views, _Run, compare, is_withholding
 from parallax.compare.withholding import waiting
 from parallax.config import CompareSettings
-from parallax.model import Outcome, ReadEvent, RowKind, UnknownReason
+from parallax.model import UNKNOWN, Outcome, ReadEvent, RowKind, UnknownReason
 from tests.unit.compare.history import BROKERS, RC, RU, SETTINGS, Row, abort, commit, record, shown, tick
 from tests.unit.compare.states import state
 
@@ -85,6 +85,9 @@ class Compared:
         known = PartitionState.from_bytes(self.state)
         self.last = compare(known, seen, self.settings, 0, Views(self.batch, self.again, self.key), limits=self.limits)
         assert known.to_bytes() == PartitionState.from_bytes(self.state).to_bytes(), "its input is not written to"
+        told, start = self.last.coverage, int(self.last.state.partition["withheld"][0])
+        settled = [offset for offset in (*told.compared_up_to, told.withheld_from) if offset != UNKNOWN]
+        assert min(settled, default=UNKNOWN) <= start, "upkeep leaves alone what may be read again"
         self.whole = step(PartitionState.from_bytes(self.at_once), seen, SETTINGS, 0)
         self.state, self.at_once = self.last.state.to_bytes(), self.whole.state.to_bytes()
         for name, result in (("later", self.last), ("at once", self.whole)):
