@@ -8,16 +8,21 @@ SEED ?=
 WORKERS ?= 3
 BIN := .venv/bin
 ARGS ?=
+HAS_PYTHON = [ -n "$(PYTHON)" ] || { echo "[setup] Python 3.11, 3.12 or 3.13 (with venv) not found on PATH; name one with PYTHON=/path/to/python" >&2; exit 2; }
 SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all unit simulate mutation soak lint release bench lock screenshots reference site dashboards format clean
+.PHONY: help packages setup demo test test-all unit simulate mutation soak lint release bench lock screenshots reference site dashboards format clean
 
 help:  ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+packages:  ## Virtual environment and packages, enough for lint
+	@$(HAS_PYTHON)
+	@$(PYTHON) scripts/bootstrap.py --packages-only
+
 setup:  ## Virtual environment, packages, Delta's and Kafka's jars
-	@if [ -z "$(PYTHON)" ]; then echo "[setup] Python 3.11, 3.12 or 3.13 (with venv) not found on PATH; name one with PYTHON=/path/to/python" >&2; exit 2; fi
+	@$(HAS_PYTHON)
 	@$(PYTHON) scripts/bootstrap.py --kafka-version $(KAFKA_VERSION)
 
 demo: setup  ## Three real brokers, five real divergences, found live
@@ -43,9 +48,7 @@ mutation: setup  ## Mutation score of compare/ and findings/: how many changes o
 soak: setup  ## A cluster under traffic and blows, watched for MINUTES (10); SEED repeats a plan
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --kafka-version $(KAFKA_VERSION) $(ARGS)
 
-lint:  ## ruff, mypy --strict, import-linter, generated documents, prose of pages and docstrings, the site, pip-audit
-	@if [ -z "$(PYTHON)" ]; then echo "[setup] Python 3.11, 3.12 or 3.13 (with venv) not found on PATH; name one with PYTHON=/path/to/python" >&2; exit 2; fi
-	@$(PYTHON) scripts/bootstrap.py --packages-only
+lint: packages  ## ruff, mypy --strict, import-linter, generated documents, prose of pages and docstrings, the site, pip-audit
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from dashboards.parameters import Parameters
-from parallax.alerting.listing import ALARMS, FindingState
+from parallax.alerting.listing import ALARMS, FindingState, Turn
 from parallax.model import Severity
 
 FINDING = "cluster, topic, partition, finding_id"
@@ -208,6 +208,16 @@ class Expressions:
         return (
             f"(({begins} and on ({FINDING}) {STANDS}{{{_CRITICAL}}} or {fires}) and on ({FINDING}) {STANDS}) or {over}"
         )
+
+    def eased(self, name: str) -> str:
+        """The alerts with a given name about findings that still page, and are less grave than they were.
+
+        A page stays as it is while its finding is critical, so it says nothing new. The last change of a finding's
+        state is what the job says (`SAID`). The alert goes on until the finding is over, or has changed otherwise.
+        """
+        fires = f'max by ({FINDING}) (ALERTS{{alertname="{name}", alertstate="firing"}})'
+        now = f'max by ({FINDING}) ({STANDS}{{{_CRITICAL}}} and on (finding_id) {SAID}{{turn="{Turn.LESS}"}})'
+        return f"{now} or {self._once_more(fires)}"
 
     def options(self) -> str:
         """What `OPTIONS` records."""

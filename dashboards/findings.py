@@ -21,12 +21,15 @@ from typing import Any
 from dashboards.alerts import BEHIND, FOR, NOBODY_KNOWS, WHERE, Alerts, agreed, command
 from dashboards.expressions import ACKNOWLEDGED, FINDING, SAID, SHOWN, STANDS, STATES
 from dashboards.partition import UID as PARTITION
+from parallax.alerting.conditions import CONDITIONS
 from parallax.alerting.listing import ALARMS, Turn
 from parallax.model import Severity
 from parallax.shell import ANYWHERE
 
 WORSE = "ParallaxFindingWorse"
 """The alert about a finding that has become worse than what somebody acknowledged, or than a ticket says."""
+LESS = "ParallaxFindingLessGrave"
+"""The note about a finding that still pages, and is less grave. Its page says nothing new by itself."""
 KNOWN = "ParallaxFindingAcknowledged"
 """The alert about a finding that somebody has acknowledged."""
 
@@ -56,6 +59,7 @@ class FindingAlerts(Alerts):
             # an alert that outlasts what suppresses it would be sent once more when all is over. The end of one that is
             # still suppressed is not sent, but Prometheus says each end again after a minute.
             *self._by_state(is_critical=True),
+            self._about(LESS, self._e.eased(LESS), "info", Turn.LESS),
             self._about(WORSE, self._e.outgrown(WORSE), "critical", Turn.WORSE),
             *self._by_state(is_critical=False),
             self._acknowledged(),
@@ -104,10 +108,14 @@ class FindingAlerts(Alerts):
                 "time() - min by (cluster, topic, partition, producer_id) "
                 f"({self._e.of('hanging_transaction_start_timestamp_seconds')})",
                 "warning",
-                f"A transaction of {WHERE}{FOR} hangs, or is open for too long",
+                f"A transaction of {WHERE}{FOR} is open for long on all replicas",
                 "For {{ $value | humanizeDuration }} a transaction of producer {{ $labels.producer_id }} has been "
                 "open. read_committed consumers of the partition get nothing beyond it, on any replica, and the log is "
                 f"not cleaned beyond it. `{command('check')}` says whether it hangs, and only then how to end it.",
+                (
+                    f"A transaction of {WHERE}{FOR} was open for long on all replicas",
+                    CONDITIONS["ParallaxTransactionHanging"].left,
+                ),
             ),
         ]
 

@@ -7,7 +7,7 @@ from textwrap import indent
 from typing import Any, NamedTuple
 
 from dashboards.expressions import ABSENT, TARGET
-from dashboards.findings import KNOWN, WORSE
+from dashboards.findings import KNOWN, LESS, WORSE
 from dashboards.written import written
 from parallax.alerting.conditions import OUTAGE
 from parallax.alerting.listing import ALARMS
@@ -36,7 +36,8 @@ _HEAD = """# An Alertmanager for Parallax: alertmanager --config.file=alertmanag
 # are empty until it ends. If resolved_turn is not empty, nothing is known to be over: it says whether the finding
 # (label finding_id) goes on under another alert, or that nobody knows.
 #
-# Have no ends sent to the receiver "note": who got the page or the ticket is told there that a finding is over.
+# Have no ends sent to the receivers "chat-note" and "note": who got the page or the ticket is told there that a finding
+# is over.
 """
 
 _RECEIVERS = """\
@@ -103,8 +104,13 @@ class _Receiver(NamedTuple):
         return f"- name: {self.name} # {self.gets}\n{''.join(blocks)}"
 
 
+def _without_ends(service: str) -> str:
+    return service.replace("send_resolved: true", "send_resolved: false")
+
+
 _ALL = (
     _Receiver("chat", "severity critical, warning and info, in messages for people", "", (_SLACK, _EMAIL)),
+    _Receiver("chat-note", f"{LESS}, in messages for people", "", (_without_ends(_SLACK), _without_ends(_EMAIL))),
     _Receiver("page", "severity critical, by alert", others=(_PAGERDUTY,)),
     _Receiver("ticket", "severity warning, by alert", others=(_PAGERDUTY,)),
     # That somebody has acknowledged something is not resolved: that would be read as if the finding were.
@@ -126,7 +132,10 @@ def routes() -> str:
     }
     # The alerts of a finding are one group for people, whatever becomes of it: it has one end.
     findings = {"receiver": "chat", "matchers": ['finding_id != ""'], "group_by": alike[:3]}
-    chat = {"receiver": "chat", "continue": True, "routes": [findings]}
+    chat = {"receiver": "chat", "continue": True, "matchers": [f"alertname != {LESS}"], "routes": [findings]}
+    # Prometheus says an end again each minute. So a group with a new alert would be told a second time of an end that
+    # it was told of shortly before.
+    less = {"receiver": "chat-note", "continue": True, "matchers": [f"alertname = {LESS}"]}
     tickets = {"receiver": "ticket", "matchers": ["severity = warning"]}
     notes = {"receiver": "note", "matchers": ["severity = info"]}
     absent = f"alertname = {ABSENT}"
@@ -148,7 +157,7 @@ def routes() -> str:
                     "group_wait": "10s",
                     "group_interval": "30s",
                     "repeat_interval": "4h",
-                    "routes": [watchdog, chat, tickets, notes, {"receiver": "page"}],
+                    "routes": [watchdog, chat, less, tickets, notes, {"receiver": "page"}],
                 },
                 "inhibit_rules": [
                     # Where only one target of a cluster is away, the others' alerts count.
@@ -160,7 +169,7 @@ def routes() -> str:
                     # An outage that has become worse is one story: it is not told again that it goes on.
                     _inhibit(["alertname = ParallaxReplicaRemoval"], f"alertname = {OUTAGE}", ["cluster", "broker_id"]),
                     # It is still open: Alertmanager sends no resolved message about what it suppresses.
-                    _inhibit([f"alertname = {KNOWN}"], f"alertname =~ {by_state}|{WORSE}", finding),
+                    _inhibit([f"alertname = {KNOWN}"], f"alertname =~ {by_state}|{WORSE}|{LESS}", finding),
                     # It has paged, is less grave by now, and not over.
                     _inhibit([f"alertname =~ {less_grave}"], f"alertname =~ {critical}|{WORSE}", finding),
                     # It says the same of what was acknowledged, or has paged before.

@@ -42,6 +42,12 @@ _REACHED = (
     f"{{{{ else }}}}{NOT_HELD}{{{{ end }}}}"
 ).replace("{broker_id}", "{{ $labels.broker_id }}")
 """How it ended that a broker did not answer. An alert that fires holds this text as well, and receivers may show it."""
+_WHY_UNBOUND = (
+    '{{ range query (printf "count by (reason) (parallax_replica_removal_bound_unknown{cluster=%q, broker_id=%q, '
+    f'{_UNKNOWN.replace(chr(34), chr(39))}}})" $labels.cluster $labels.broker_id) }}}}'
+    " {{ .Labels.reason }} for {{ .Value }}{{ end }}"
+)
+"""For which reasons no bound is known of the replicas of an alert's broker, and of how many."""
 _HEAD = """# Alert rules for Parallax.
 # Checked: promtool, and a real Prometheus. Not run: by the Prometheus operator.
 # severity: critical pages, warning opens a ticket, info is for the record.
@@ -152,7 +158,10 @@ class Rules(Alerts):
                 "though all of them can be read, and nothing is known to hold the comparison up.",
                 past=(
                     f"The comparison of {WHERE}{FOR} made no progress for a time",
-                    "It makes progress again, or the topic is watched no longer.",
+                    (
+                        "Nothing that is watched there waits that long for a verdict now. The partition's page shows "
+                        "how far it is compared."
+                    ),
                 ),
                 heard=self._e.settled("verdict_waiting_seconds", partition),
             ),
@@ -166,7 +175,7 @@ class Rules(Alerts):
                 "started. While one has never been read, that job has no verdict on the partition.",
                 past=(
                     f"A replica of {WHERE}{FOR} had not been read yet",
-                    "It has been read by now, or is watched no longer.",
+                    "No replica that is watched there waits for its first reading now.",
                 ),
             ),
             # What no replica holds any more no reading brings back: the alert ends a day after the last loss.
@@ -237,7 +246,7 @@ class Rules(Alerts):
                 "{{ $value | humanizeDuration }} ago; what compaction removes meanwhile is never seen.",
                 past=(
                     f"Reading {WHERE}{FOR} from broker {{{{ $labels.broker_id }}}} was behind",
-                    "It has caught up, or its broker is away or paused. What was compacted meanwhile was never seen.",
+                    "What can be read there is not that far behind now. What was compacted meanwhile was never seen.",
                 ),
                 heard=self._e.settled("view_lag_seconds", f"{partition}, broker_id, isolation_level"),
             ),
@@ -283,12 +292,10 @@ class Rules(Alerts):
                 lambda known: f"count {by_broker} ({known(unbound, _UNKNOWN, told_with=compares)} > 0)",
                 "warning",
                 f"Nobody knows until when broker {{{{ $labels.broker_id }}}}{FOR} misses nothing",
-                f"{{{{ $value }}}} of its replicas {agreed('is', 'are')} absent, and it is not "
-                f"known since when, or the settings of their "
-                "topics cannot be read.",
+                f"{{{{ $value }}}} of its replicas {agreed('is', 'are')} absent. Why:{_WHY_UNBOUND}.",
                 past=(
                     f"Nobody knew until when broker {{{{ $labels.broker_id }}}}{FOR} missed nothing",
-                    "It is known now, or its replicas are back.",
+                    "None of its replicas is absent without a known bound now.",
                 ),
             ),
         ]
@@ -321,7 +328,7 @@ class Rules(Alerts):
                 f"what it held: {command('guard', 'status')} says why, and what to run.",
                 past=(
                     f"The guard did not hold {topic} for a time",
-                    f"It holds the topic, or needs to no longer: {command('guard', 'status')}.",
+                    f"It refuses nothing there now. {command('guard', 'status')} says whether it holds the topic.",
                 ),
             ),
             self._alert(
@@ -359,7 +366,7 @@ class Rules(Alerts):
             f"{p.absent_for}; nobody watches the replicas.{{{{ end }}}} Alerts that were firing stay as they were.",
             (
                 f"Parallax{{{{ with $labels.instance }}}} on {{{{ . }}}}{{{{ end }}}}{FOR} was not scraped for a time",
-                "A job that is back compares what it finds still there. Until then nobody may be watching.",
+                "Prometheus cannot tell whether a job is back; the page can. One that is back compares what is left.",
             ),
             wait=p.absent_for,
         )
@@ -380,7 +387,7 @@ class Rules(Alerts):
                 "does not say.",
                 (
                     "Alerting stopped for a time",
-                    "Prometheus was stopped, or its rules were changed.",
+                    "Meanwhile Prometheus sent no alert of Parallax to anybody.",
                 ),
             ),
             self._absent(),

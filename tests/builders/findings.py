@@ -16,7 +16,7 @@ AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 def finding(name: str = "f", **more: Any) -> Finding:
-    """A resurrected record on broker 2 that does not lead, but for the fields that are given."""
+    """A resurrected record on broker 2 that never led, but for the fields that are given."""
     whole = Finding(
         finding_id=name,
         sequence=1,
@@ -35,7 +35,7 @@ def finding(name: str = "f", **more: Any) -> Finding:
         key_hash_lo=2,
         key=None,
         summary="Broker 2 shows a <deleted> record & more.",
-        evidence="{}",
+        evidence='{"was_readable":false}',
         suspect_id=f"of-{name}",
         first_suspected_at=AT,
         decided_at=AT,

@@ -141,13 +141,18 @@ class Alertmanager(_Service):
 
 def _with_examples(shipped: str, to: str) -> str:
     """The configuration with Slack and PagerDuty turned on by its words, which post to an address instead."""
-    services = {"chat": "slack_configs", "page": "pagerduty_configs", "ticket": "pagerduty_configs"}
+    services = {
+        "chat": "slack_configs",
+        "chat-note": "slack_configs",
+        "page": "pagerduty_configs",
+        "ticket": "pagerduty_configs",
+    }
     document = yaml.safe_load(shipped)
     for receiver in document["receivers"]:
         if (service := services.get(receiver["name"])) is not None:
             on = yaml.safe_load(turned_on(shipped, service, [receiver["name"]]))["receivers"]
             (said,) = next(one for one in on if one["name"] == receiver["name"])[service]
-            if receiver["name"] == "chat":
+            if service == "slack_configs":
                 del said["api_url_file"]
                 said["api_url"] = f"{to}/slack"
             else:

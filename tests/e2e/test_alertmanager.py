@@ -83,7 +83,7 @@ CRITICAL, LESS_GRAVE = (
     [alarm.name for alarm in ALARMS.values() if (alarm.severity is Severity.CRITICAL) is wanted]
     for wanted in (True, False)
 )
-OF_A_FINDING = [*OF_A_STATE, "ParallaxFindingWorse"]
+OF_A_FINDING = [*OF_A_STATE, "ParallaxFindingWorse", "ParallaxFindingLessGrave"]
 
 
 def job(cluster: str, instance: str = "a", name: str = "parallax") -> dict[str, str]:
@@ -616,6 +616,67 @@ if INSTALLED:
             assert f"docs/runbook.md#{ALARMS[FindingState.CONFIRMED].name.lower()}\n" in first["text"]
             assert f"docs/runbook.md#{ALARMS[FindingState.EXPOSED].name.lower()}\n" in worse["text"]
             assert last["text"].count(over.summary) == 1
+
+    def test_people_hear_that_a_finding_which_still_pages_is_less_grave_and_nobody_is_paged_again(
+        tmp_path: Path,
+    ) -> None:
+        state, confirmed = MonitorState(), finding("f1", summary="Broker 2 shows it.")
+        exposed = replace(confirmed, exposed=True, summary="Broker 2 shows it, and leads.")
+        over = replace(confirmed, status=FindingStatus.RESOLVED, summary="Broker 2 showed it. Healed.")
+        registry = CollectorRegistry()
+        registry.register(OfCluster(ParallaxCollector(state), "lab"))
+        with (
+            Receiver() as receiver,
+            Alertmanager(tmp_path / "alertmanager", receiver.port, is_quick=True, speaks=True) as alertmanager,
+            Prometheus(tmp_path / "prometheus", alertmanager.port, every_s=1) as prometheus,
+            served(registry) as port,
+        ):
+            prometheus.scrape(port)
+            state.update_findings(FindingsStatus(open=(exposed,)))
+            until(lambda: chat(receiver), "people to be told", timeout=60)
+            state.update_findings(FindingsStatus(open=(confirmed,)))
+            until(lambda: len(chat(receiver)) == 2, "people to be told that it is less grave", timeout=60)
+            settled(prometheus)
+            less = chat(receiver)[1]
+            assert less["title"].startswith(f"[FIRING] {Turn.LESS}Broker 2 still shows a deleted record of orders-0")
+            assert less["text"].count(confirmed.summary) == 1
+            assert len([m for m in receiver.messages if m.path == "/page"]) == 1
+            state.update_findings(FindingsStatus(ended=(over,)))
+            until(lambda: ends(receiver), "people to be told of the end", timeout=END_S)
+            settled(prometheus)
+            assert ends(receiver) == [f"[RESOLVED] {over_in_words(was_in_words(confirmed))} (cluster lab)"]
+            stages = [one["title"].split()[0] for one in chat(receiver)]
+            assert [stage for stage, _ in groupby(stages)] == ["[FIRING]", "[RESOLVED]"]
+            assert len(stages) in (3, 4), "the alerts of a finding end one after the other"
+
+    def test_that_a_finding_is_less_grave_has_people_told_no_second_time_what_ended_before(tmp_path: Path) -> None:
+        def alerts(name: str, **times: str) -> dict[str, Any]:
+            said = {"summary": name, "description": name, "resolved_summary": "", "resolved_turn": ""}
+            return {"labels": of_finding("lab", alertname=name), "annotations": said} | times
+
+        began = (datetime.now(UTC) - timedelta(minutes=5)).isoformat()
+        with (
+            Receiver() as receiver,
+            Alertmanager(tmp_path, receiver.port, is_quick=True, speaks=True) as alertmanager,
+        ):
+            page, known = alerts("ParallaxDivergenceExposed"), alerts("ParallaxFindingAcknowledged", startsAt=began)
+            alertmanager.post(known)
+            until(lambda: len(chat(receiver)) == 1, "people to hear that it is known", timeout=60)
+            over = known | {"endsAt": datetime.now(UTC).isoformat()}
+            alertmanager.post(page, over)
+            until(lambda: len(chat(receiver)) == 2, "people to hear that it is worse", timeout=60)
+            alertmanager.post(alerts("ParallaxFindingLessGrave"))
+            until(lambda: len(chat(receiver)) == 3, "people to hear that it is less grave", timeout=60)
+            # As Prometheus does each minute; what comes later is seen first where it is sent at all.
+            alertmanager.post(over)
+            alertmanager.post({"labels": of_finding("lab", partition=1), "annotations": page["annotations"]})
+            until(lambda: len(chat(receiver)) > 3, "people to hear of another partition", timeout=60)
+            assert [one["text"].split()[0] for one in chat(receiver)] == [
+                "ParallaxFindingAcknowledged",
+                "ParallaxDivergenceExposed",
+                "ParallaxFindingLessGrave",
+                "ParallaxDivergenceExposed",
+            ]
 
     def test_the_title_counts_findings_and_not_their_alerts(tmp_path: Path) -> None:
         with (

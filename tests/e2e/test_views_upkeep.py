@@ -21,12 +21,11 @@ from parallax.config import CompareSettings, StorageSettings
 from parallax.findings.seen import seen
 from parallax.findings.sight import What
 from parallax.model import FindingKind, IsolationLevel
-from parallax.replica.digests import BLOCK
 from parallax.source.offsets import Reader
 from parallax.views import recording
 from parallax.views.maintenance import Maintenance
 from parallax.views.positions import positions_since
-from parallax.views.settled import Settled
+from parallax.views.settled import BLOCK, Settled
 from parallax.views.shown import Asked
 from parallax.views.tables import PROGRESS, VIEWS, TableSize, create_tables
 from tests.builders.micro_batches import BROKERS, PLACE, read

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from dashboards.expressions import seconds
 from parallax.alerting.conditions import NO_OUTAGE, OUTAGE
+from parallax.alerting.listing import Turn
 from tests.rules.promtool import ALERTS, Values, series
 
 STEP_S = 15
@@ -394,6 +395,12 @@ def _absent(until: int) -> Mapping[str, Values]:
     }
 
 
+def _eased(until: int) -> Mapping[str, Values]:
+    """A finding that was exposed before, by the job's word, and still pages."""
+    info = series("finding_info", FINDING | {"turn": Turn.LESS})
+    return {**_in_state("confirmed").given(until), info: _at(None, 7.0)}
+
+
 IMMEDIATE = {
     "ParallaxLossComplete": _in_state("spread"),
     "ParallaxDivergenceExposed": _in_state("exposed"),
@@ -402,6 +409,7 @@ IMMEDIATE = {
     "ParallaxMarkerMissing": _in_state("warning"),
     "ParallaxFindingAcknowledged": Immediate(_known, once_more=1),
     "ParallaxFindingWorse": Immediate(_worse, 20, once_more=1),
+    "ParallaxFindingLessGrave": Immediate(_eased, once_more=1),
     "ParallaxFindingsUnlisted": _while("findings_unlisted", {}, 3, 0),
     "ParallaxTransactionHanging": _while(
         "hanging_transaction_start_timestamp_seconds", PARTITION | {"producer_id": "4000"}, BEGAN * STEP_S, None

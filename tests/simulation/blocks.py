@@ -21,7 +21,6 @@ from parallax.audit.plan import PartitionPlan, TopicTraits
 from parallax.compare.blocks import Agreed, Recorded, agreed
 from parallax.compare.observations import POSITION, VIEWS, Observations
 from parallax.compare.state import NEVER
-from parallax.compare.sums import Grain
 from parallax.model import ReadEvent, TopicPartition, UnknownReason
 from parallax.replica.digests import COLUMNS, Digester, Digests
 from parallax.views.blocks import RANGE
@@ -29,8 +28,7 @@ from tests.simulation.both import BothWays, Comparing, Differs
 from tests.simulation.monitor import Monitor
 from tests.simulation.readers import PARTITION, PROGRESS, RC, RU, TOPIC, TOPIC_ID, Row
 
-GRAIN = Grain(block=3)
-DIGESTER = Digester(bytes(16), block_bits=GRAIN.block)
+DIGESTER = Digester(bytes(16), block_bits=2, joined_bits=3)
 PLACE = TopicPartition(TOPIC, PARTITION)
 WHOLE = (ReadEvent.OK, ReadEvent.PARTITION_ADDED)
 AUDITED = 0.25
@@ -95,7 +93,7 @@ class Audited(Comparing):
         if not all(reader in self.reads for reader in readers):
             return
         self.judged["ran audits: all"] += 1
-        found = agreed({reader: added_up(self.reads[reader]) for reader in readers}, grain=GRAIN)
+        found = agreed({reader: added_up(self.reads[reader]) for reader in readers})
         if found is None:
             return
         rows, blocks = self.verdicts(None), self.verdicts(found)

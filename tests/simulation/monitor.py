@@ -354,10 +354,10 @@ class Monitor(Readers):
         return self.singles.of(event, [row for row in last if row.is_proven and row.group == group_of(event)])
 
     def had_ended(self, first: Finding, later: Finding) -> bool:
-        """Whether a finding had ended before another one was confirmed."""
-        known = [(event.suspect_id, event.status) for event in self.events]
+        """Whether a finding had ended by the time at which another one was confirmed as what it says."""
         ended = first.claim.suspect_id, FindingStatus.RESOLVED
-        return ended in known and known.index(ended) < known.index((later.claim.suspect_id, FindingStatus.CONFIRMED))
+        at = [int(1000 * e.decided_at.timestamp()) for e in self.events if (e.suspect_id, e.status) == ended]
+        return bool(at) and at[0] <= later.confirmed_at
 
     def refined(self, first: Finding, later: Finding) -> bool:
         """Whether these are what one finding said first, and what it says since."""

@@ -19,7 +19,7 @@ from parallax.compare.step import StepResult, step
 from parallax.compare.withheld import Places, Views, compare
 from parallax.compare.withholding import Limits
 from parallax.config import CompareSettings
-from tests.simulation.blocks import GRAIN, Read, added_up
+from tests.simulation.blocks import Read, added_up
 from tests.simulation.both import BothWays, Comparing, Differs
 from tests.simulation.monitor import Monitor
 from tests.simulation.readers import PARTITION, PROGRESS, TOPIC, Row
@@ -90,7 +90,7 @@ class Sparing(Comparing):
         settings: CompareSettings,
         options: dict[str, Any],
     ) -> StepResult:
-        found = alike({(b, v): added_up(of) for (v, b), of in taken.items() if v != PROGRESS}, GRAIN)
+        found = alike({(b, v): added_up(of) for (v, b), of in taken.items() if v != PROGRESS})
         self.judged["ran micro-batches: all"] += 1
         self.judged["ran rows: all"] += len(seen.rows)
 

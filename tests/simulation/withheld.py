@@ -23,7 +23,7 @@ from tests.simulation.both import BothWays, Comparing, Differs
 from tests.simulation.monitor import Monitor
 from tests.simulation.readers import PARTITION, TOPIC, Row
 
-GRAIN = Grain(block=3, recent=1)
+GRAIN = Grain(stride=3, recent=1)
 WHOLE = Limits(worth=0, few=0, at_a_time=10**6, grain=GRAIN)
 IN_PIECES = Limits(worth=0, few=6, at_a_time=12, grain=GRAIN)
 FEW_MARKS = replace(IN_PIECES, marks=16)

@@ -81,6 +81,7 @@ RUN_BY = {
     "parallax lab config": _LAB,
     "parallax demo": "e2e/test_versions.py::test_the_demo_finds_all_five_and_nothing_else",
     "parallax fetch-jars": "e2e/test_lab.py::test_jars_that_are_there_are_named_and_hold_kafka_and_delta",
+    "make packages": CI,
     "make setup": CI,
     "make test": CI,
     "make lint": CI,

@@ -413,11 +413,11 @@ def _findings(snapshot: Snapshot) -> Iterator[Metric]:
     yield _gauge(
         "hanging_transaction_start_timestamp_seconds",
         "Since when a transaction hangs on all replicas: no coordinator will end it, or it is open for longer "
-        "than transaction.max.timeout.ms. The start is its coordinator's if one lists it, else when Parallax "
-        "first saw it open.",
-        (*_PARTITION, "producer_id"),
+        "than transaction.max.timeout.ms (label standing). The start is its coordinator's if one lists it, else when "
+        "Parallax first saw it open.",
+        (*_PARTITION, "producer_id", "standing"),
         [
-            ([h.one.place.topic, str(h.one.place.partition), str(h.one.producer_id)], h.since)
+            ([h.one.place.topic, str(h.one.place.partition), str(h.one.producer_id), h.standing_in_words], h.since)
             for h in snapshot.hanging[:MOST]
         ],
     )

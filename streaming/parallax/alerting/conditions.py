@@ -16,7 +16,7 @@ from prometheus_client.core import Metric
 
 from parallax.alerting.blind import STALLED_S, Cause
 from parallax.guard.absences import NO_OUTAGE
-from parallax.guard.endings import ANSWERS, NOT_HELD, OVER, SERVES_IN_PART
+from parallax.guard.endings import ANSWERS, NOT_HELD, OVER, SERVES_IN_PART, SERVES_NONE, SERVES_WHOLE
 from parallax.model import Severity
 from parallax.shell import Shell
 
@@ -31,6 +31,7 @@ OVER_S = 60.0
 """How many seconds a condition must be gone before it is over. So one that comes and goes is one message."""
 
 _WARNING, _CRITICAL = Severity.WARNING, Severity.CRITICAL
+_PROGRESS = "query_last_progress_timestamp_seconds"
 _HEARTBEAT, _START = "heartbeat_timestamp_seconds", "start_time_seconds"
 _READABLE = "partitions_readable"
 
@@ -142,6 +143,29 @@ def _reached(samples: Samples, labels: Mapping[str, str]) -> str:
     return ANSWERS
 
 
+def _served(samples: Samples, labels: Mapping[str, str]) -> str:
+    """How it ended that a broker did not answer for some of its replicas."""
+    answers = {dict(found)["broker_id"]: value for found, value in samples.of("broker_reachable").items()}
+    if not answers:
+        return ""
+    if labels["broker_id"] not in answers:
+        return NOT_HELD
+    if answers[labels["broker_id"]] == 0:
+        return SERVES_NONE
+    return SERVES_WHOLE if samples.of(_OFFLINE).get((("broker_id", labels["broker_id"]),)) == 0 else ""
+
+
+def _goes_on(samples: Samples, labels: Mapping[str, str]) -> str:
+    """How it ended that a query made no progress."""
+    at = samples.of(_PROGRESS).get((("query", labels["query"]),))
+    return "" if at is None or samples.now - at > STALLED_S else "It makes progress again."
+
+
+def _watches(samples: Samples, _: Mapping[str, str]) -> str:
+    """How it ended that no topic matched."""
+    return "A topic matches now, and is watched." if samples.of("nothing_watched").get(()) == 0 else ""
+
+
 def _stalled(samples: Samples) -> Iterator[Mapping[str, str]]:
     times = samples.of(_HEARTBEAT) or samples.of(_START)
     if times and samples.now - max(times.values()) > STALLED_S:
@@ -150,6 +174,7 @@ def _stalled(samples: Samples) -> Iterator[Mapping[str, str]]:
 
 _ABSENT, _BOUND = "replica_absent_since_timestamp_seconds", "replica_removal_bound_timestamp_seconds"
 _OFFLINE = "replicas_offline"
+_HANGING = "hanging_transaction_start_timestamp_seconds"
 _LATE, _OUTAGE = "replica_late_timestamp_seconds", "replica_outage_info"
 
 
@@ -196,15 +221,16 @@ CONDITIONS: Mapping[str, Condition] = {
         left="It compares again. What was written meanwhile is compared as far as it is still there.",
     ),
     "ParallaxQueryStalled": Condition(
-        ("query_last_progress_timestamp_seconds",),
-        _since("query_last_progress_timestamp_seconds", STALLED_S, "query"),
+        (_PROGRESS,),
+        _since(_PROGRESS, STALLED_S, "query"),
         0.0,
         _CRITICAL,
         "Query {query} of Parallax makes no progress",
         "Query {query} of Parallax made no progress for a while",
         f"The streaming query has made none for {STALLED_S:.0f} s; what it reads or compares is not watched.",
         cause=Cause.QUERY_STALLED,
-        left="It makes progress again, or the job was restarted.",
+        left="Parallax reports it no longer. The first line of the page says whether the job compares.",
+        ended=_goes_on,
     ),
     "ParallaxFindingsNotWritable": Condition(
         ("findings_writable",),
@@ -215,7 +241,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Parallax could not keep its findings for a while",
         "The findings table cannot be read or written; suspects stay pending, and no new finding is reported.",
         cause=Cause.FINDINGS_FAIL,
-        left="They can be read and written again. Suspects that waited are decided now.",
+        left="They can be read and written again. Suspects that waited can be decided now.",
     ),
     "ParallaxStorageFull": Condition(
         ("storage_full",),
@@ -238,7 +264,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Another cluster answered at an address of bootstrap.servers",
         "Parallax refuses its answers. Correct bootstrap.servers, or bring the right brokers back.",
         cause=Cause.OTHER_CLUSTER,
-        left="No other cluster answers there any more, or the address was taken out.",
+        left="No address that is asked now answers as another cluster.",
     ),
     "ParallaxNothingWatched": Condition(
         ("nothing_watched",),
@@ -250,7 +276,8 @@ CONDITIONS: Mapping[str, Condition] = {
         "For 5 minutes no topic has been there that topics.include names or topics.pattern matches. Correct them, or "
         "stop the job where no such topic is to come.",
         cause=Cause.NOTHING_WATCHED,
-        left="A topic matches, and is watched; or the job was stopped.",
+        left="Parallax reports it no longer. Which topics match: {check}",
+        ended=_watches,
     ),
     "ParallaxBrokerUnreachable": Condition(
         ("broker_reachable",),
@@ -273,9 +300,9 @@ CONDITIONS: Mapping[str, Condition] = {
         "Broker {broker_id} did not answer for all of its replicas",
         "For 5 minutes it has not answered for some of them, as when a log directory is offline. They are not read, "
         "and not compared. Which these are: {check}",
-        left="It answers for them again, or does not answer at all, or they are watched no longer. What was cleaned "
-        "meanwhile was never seen.",
+        left="Parallax reports it no longer. Whether the broker answers for all of its replicas: {check}",
         cause=Cause.REPLICA_OFFLINE,
+        ended=_served,
     ),
     "ParallaxUnauthorized": Condition(
         ("unauthorized_replicas",),
@@ -285,7 +312,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Parallax is not authorized to read {topic}",
         "Parallax was not authorized to read {topic}",
         "What its replicas hold is unknown until the right is granted again (kafka-acls.sh).",
-        left="{topic} may be read again, or is watched no longer.",
+        left="No replica of {topic} that is watched is refused any more.",
         cause=Cause.UNAUTHORIZED,
     ),
     "ParallaxReadingPaused": Condition(
@@ -325,16 +352,17 @@ CONDITIONS: Mapping[str, Condition] = {
         worsens=OUTAGE,
     ),
     "ParallaxTransactionHanging": Condition(
-        ("hanging_transaction_start_timestamp_seconds",),
-        _where("hanging_transaction_start_timestamp_seconds", lambda _: True, "topic", "partition"),
+        (_HANGING,),
+        _where(_HANGING, lambda _: True, "topic", "partition"),
         0.0,
         _WARNING,
-        "A transaction of {topic}-{partition} hangs, or is open for too long",
-        "A transaction of {topic}-{partition} hung, or was open for too long",
+        "A transaction of {topic}-{partition} {standing}",
+        "A transaction of {topic}-{partition} was open for long on all replicas",
         "Consumers in read_committed get nothing beyond it until it ends. Whether it hangs, and only then how to end "
         "it: {check}",
         cause=Cause.HANGING,
-        left="It ended, or its topic was deleted.",
+        left="It is reported no longer. The job's log says why.",
+        about=_HANGING,
     ),
     "ParallaxGuardStopped": Condition(
         ("guard_works",),
@@ -354,7 +382,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Parallax leaves out findings that a newer version wrote",
         "Parallax left out findings that a newer version had written",
         "They raise no alert. Run the newer version again.",
-        left="The version that runs knows them all, or they were removed.",
+        left="None is left out any more.",
     ),
 }
 """All conditions, by the names of their alert rules."""
@@ -371,6 +399,7 @@ The rules inhibit the same ones.
 
 UNSAID = {
     "headline": "A broker was away for long",
+    "standing": "is open for long on all replicas",
     "now": "What it lacks may be gone from the others, or will be; the page says of which topics.",
 }
 """What the formats of conditions say for a label that no sample has (`Condition.about`)."""

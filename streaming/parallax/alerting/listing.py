@@ -11,9 +11,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from parallax.findings.acknowledgement import status_of
-from parallax.findings.ended import READ_THERE
-from parallax.findings.exposure import NOBODY_LED
-from parallax.findings.finding import Finding, effect_in, is_gone
+from parallax.findings.exposure import was_readable
+from parallax.findings.finding import Finding, effect_in, is_gone, is_reported_elsewhere
 from parallax.findings.in_brief import ended_in_words, is_sure, was_in_words
 from parallax.kinds import KINDS, OPEN_KINDS
 from parallax.model import FindingStatus, Severity, broker_label
@@ -103,17 +102,23 @@ def over_in_words(was: str, event: Finding | None = None) -> str:
 def what_came_of_it(event: Finding, shell: Shell) -> str:
     """The text about a finding that is over: how it ended, and the command that shows which groups may have read it.
 
-    The command is left out where no consumer can have read it, or where no group's offsets are left.
+    The command is left out where no consumer can have read it, where no group's offsets are left, and where another
+    finding reports the same. Where nobody knows whether a wrong replica led, the text says so.
 
     Args:
         event: the finding's last event.
         shell: how the command names the job.
     """
-    is_read = READ_THERE in event.summary and NOBODY_LED not in event.summary and event.kind not in OPEN_KINDS
-    if not is_read or is_gone(event):
+    could = was_readable(event)
+    if could is False or event.kind in OPEN_KINDS or is_gone(event) or is_reported_elsewhere(event):
         return event.summary
     command = shell.parallax("findings", "readers", event.finding_id[:_ID_CHARACTERS], by_settings=True)
-    return f"{event.summary} Which groups may have read it: {command}"
+    which = (
+        "Which groups may have read it"
+        if could
+        else "Whether consumers could read it is not known; which groups may have"
+    )
+    return f"{event.summary} {which}: {command}"
 
 
 def what_it_was(said: str) -> str:

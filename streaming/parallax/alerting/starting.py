@@ -49,6 +49,8 @@ class Past:
     Attributes:
         has_started: whether the start has been over once; nothing later counts as a start.
         since: since when every look has shown the same condition; None before the first look.
+        agreed_at: when all replicas came to agree, if nothing since has spoken against it: what was only on its way
+            meanwhile, or was being checked, did not. None if they are not known to agree.
         first_left: when it was first known how many offsets the initial reading has to read, and how many these were.
         got_on_at: when the start last made progress; None if it has not yet.
         reasons: by name of a reason why the status is unknown, since when it has applied at every look.
@@ -56,6 +58,7 @@ class Past:
 
     has_started: bool = False
     since: float | None = None
+    agreed_at: float | None = None
     first_left: tuple[float, int] | None = None
     got_on_at: float | None = None
     reasons: Mapping[str, float] = field(default_factory=dict)

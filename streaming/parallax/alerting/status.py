@@ -42,6 +42,11 @@ _STARTS = frozenset({UnknownReason.LOG_START_DIFFERS, UnknownReason.RETENTION_DI
 """Reasons with words of their own: no audit can say what was below the beginning of a log."""
 
 
+_CHECKED, _TRAILS = "checked", "behind"
+_ON_THEIR_WAY = frozenset({_CHECKED, _TRAILS})
+"""Names of reasons that pass by themselves (`Reason.name`): a difference is being checked, or replicas are behind."""
+
+
 class Condition(StrEnum):
     """How the cluster is as a whole, e.g. that all replicas agree. Exactly one member is true at a time."""
 
@@ -138,8 +143,13 @@ class Watch:
             past = replace(past, reasons={one.name: known.get(one.name, now) for one in reasons_of(snapshot, past)})
             status = status_of(snapshot, past)
             if status.condition is not self._condition:
-                past = replace(past, since=now)
+                agreed_at = past.agreed_at if status.condition is Condition.AGREE else None
+                past = replace(past, since=now if agreed_at is None else agreed_at)
                 status = status_of(snapshot, past)
+            if status.condition is Condition.AGREE:
+                past = replace(past, agreed_at=past.since)
+            elif not _is_only_on_its_way(status, snapshot, past):
+                past = replace(past, agreed_at=None)
             self._condition, self._past = status.condition, past
             return status
 
@@ -155,6 +165,12 @@ class Watch:
         if past.first_left is None and left and {level for _, level in snapshot.positions} == set(IsolationLevel):
             past = replace(past, first_left=(now, left))
         return past
+
+
+def _is_only_on_its_way(status: Status, snapshot: Snapshot, past: Past) -> bool:
+    """Whether all that is missing to agreement is yet to be compared or checked, so that nothing speaks against it."""
+    is_free = status.condition in (Condition.AGREE_IN_PART, Condition.UNKNOWN) and past.reasons.keys() <= _ON_THEIR_WAY
+    return is_free and all(part is Part.CATCHING_UP for part in in_part(snapshot).values())
 
 
 def status_of(snapshot: Snapshot, past: Past) -> Status:
@@ -274,7 +290,7 @@ def _reasons(snapshot: Snapshot, past: Past, *, is_starting: bool) -> Iterator[R
     if is_starting:
         return
     if waiting := sum(snapshot.findings.pending.values()):
-        yield Reason(f"{counted(waiting, 'difference')} {agreed(waiting, 'is', 'are')} being checked", "checked")
+        yield Reason(f"{counted(waiting, 'difference')} {agreed(waiting, 'is', 'are')} being checked", _CHECKED)
     yield from _uncompared(snapshot)
 
 
@@ -288,7 +304,7 @@ def _uncompared(snapshot: Snapshot) -> Iterator[Reason]:
     )
     if late:
         are = agreed(late, "is", "are")
-        yield Reason(f"{counted(late, 'replica')} {are} more than {BEHIND:,} offsets behind", "behind")
+        yield Reason(f"{counted(late, 'replica')} {are} more than {BEHIND:,} offsets behind", _TRAILS)
     lag = _lag(snapshot)
     if lag > LAGGING_S:
         yield Reason(f"reading is {roughly(lag)} behind the brokers", "lag", snapshot.taken_at - lag)

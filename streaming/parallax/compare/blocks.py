@@ -17,7 +17,7 @@ import numpy as np
 
 from parallax.compare import sums
 from parallax.compare.observations import VIEWS, Array
-from parallax.compare.sums import Grain, Reader
+from parallax.compare.sums import Reader
 from parallax.replica.digests import Digests, Open, carried
 
 Opens = Mapping[int, Open]
@@ -69,16 +69,17 @@ class Recorded:
         goes_on = bool((starts[1:] == ends[:-1]).all()) and len(set(self.topic_ids)) == 1
         return goes_on and bool(self.ranges["whole"].all())
 
-    def ends(self, grain: Grain) -> Array:
+    @property
+    def ends(self) -> Array:
         """For each part of the sums (``digests.parts``), the offset below which it and earlier parts count all rows.
 
         At such an offset the sums of several readers can be compared.
         """
         parts = self.digests.parts
-        ends: Array = np.minimum((parts["block"] + 1) << grain.block, self.ranges["end"][parts["range"]])
+        ends: Array = np.minimum(parts["block_end"], self.ranges["end"][parts["range"]])
         return ends
 
-    def opens(self, before: Opens, start: int, end: int, grain: Grain) -> Opens | None:
+    def opens(self, before: Opens, start: int, end: int) -> Opens | None:
         """The transactions that are open on this reader at the offset ``end``, by producer id.
 
         None if the reader showed one of them as committed in one block and as aborted in the next.
@@ -87,17 +88,11 @@ class Recorded:
             before: the transactions that are open at ``start``.
             start: an offset up to which the sums are known, or where the recorded rows begin.
             end: an offset up to which the sums are known.
-            grain: the size of the blocks of offsets whose rows are added up together.
         """
-        moves, ends = self.digests.moves, self.ends(grain)
-        first, last = (np.count_nonzero(ends <= cut) for cut in (start, end))
-        moves = moves[(moves["part"] >= first) & (moves["part"] < last)]
-        opens = before
-        for its in np.split(moves, np.flatnonzero(np.diff(moves["part"])) + 1):
-            opens, against = carried(opens, its)
-            if against:
-                return None
-        return opens
+        moves = self.digests.moves
+        first, last = np.searchsorted(moves["part"], np.searchsorted(self.ends, (start, end), side="right"))
+        opens, against = carried(before, moves[first:last])
+        return None if against else opens
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +104,21 @@ class Alike:
 
     Attributes:
         start: first offset of the range: where all readers begin. If they begin at different offsets, it is the first
-            end of a block at or above the highest of these.
+            cut at or above the highest of these.
         end: one past the last offset of the range.
         rows: how many rows of the range need not be read, of all readers together.
         readers: by broker and view, what was recorded of one reader.
-        grain: the size of the blocks of offsets whose rows are added up together.
     """
 
     start: int
     end: int
     rows: int
     readers: Mapping[Reader, Recorded]
-    grain: Grain
+
+    @property
+    def is_from_one_start(self) -> bool:
+        """Whether all readers begin where the range begins."""
+        return all(one.ranges["start"][0] == self.start for one in self.readers.values())
 
     @property
     def is_full(self) -> bool:
@@ -146,7 +144,7 @@ class Alike:
         opens = dict[int, Opens]()
         for (_, view), one in self.readers.items():
             if view not in opens:
-                found = one.opens(before.get(view, {}), self.start, self.end, self.grain)
+                found = one.opens(before.get(view, {}), self.start, self.end)
                 if found is None:
                     return None
                 opens[view] = found
@@ -156,51 +154,43 @@ class Alike:
         return Agreed(self.start, self.end, self.brokers, opens, self.rows, self.is_full)
 
 
-def alike(readers: Mapping[Reader, Recorded], grain: Grain | None = None) -> Alike | None:
+def alike(readers: Mapping[Reader, Recorded]) -> Alike | None:
     """Find the range of offsets whose sums are equal on all readers of a partition.
 
     Args:
         readers: by broker and view, what was recorded of one reader; both views of each replica are needed.
-        grain: the size of the blocks of offsets whose rows are added up together; None for the usual size.
 
     Returns:
         The range. None if no offset has equal sums, or if the sums of some rows are not known.
     """
-    grain = grain or Grain()
     both = {(broker, view) for broker, _ in readers for view in VIEWS}
     if not readers or both != set(readers) or not all(one.is_whole for one in readers.values()):
         return None
     if len({one.topic_ids[0] for one in readers.values()}) > 1:
         return None
-    starts = {int(one.ranges["start"][0]) for one in readers.values()}
-    start = max(starts) if len(starts) == 1 else grain.up(max(starts))
-    marks = {reader: sums.recorded(one.digests.parts, one.ends(grain), one.ranges) for reader, one in readers.items()}
+    marks = {reader: sums.recorded(one.digests.parts, one.ends, one.ranges) for reader, one in readers.items()}
+    start = sums.first_cut(marks.values())
     marks = sums.behind(marks, start)
     if len(marks) < len(readers):
         return None
     cuts = sums.agreeing(marks, start)[-1:]
-    return Alike(start, int(cuts[0]), int(sums.counted(marks, "rows", cuts)[0]), readers, grain) if len(cuts) else None
+    return Alike(start, int(cuts[0]), int(sums.counted(marks, "rows", cuts)[0]), readers) if len(cuts) else None
 
 
-def agreed(
-    readers: Mapping[Reader, Recorded], before: Mapping[int, Opens] | None = None, grain: Grain | None = None
-) -> Agreed | None:
+def agreed(readers: Mapping[Reader, Recorded], before: Mapping[int, Opens] | None = None) -> Agreed | None:
     """Find the range of offsets whose sums are equal on all readers, and the transactions that are open behind it.
 
     Args:
         readers: by broker and view, what was recorded of one reader; both views of each replica are needed.
         before: by view, the transactions that are open where the recorded offsets begin; None if no transaction is open
             there.
-        grain: the size of the blocks of offsets whose rows are added up together; None for the usual size.
 
     Returns:
         The range, from where the readers begin. None if no offset has equal sums. None if the readers begin at
         different offsets. None if the sums of some rows are not known.
     """
-    found = alike(readers, grain)
-    if found is None or any(one.ranges["start"][0] != found.start for one in readers.values()):
-        return None
-    return found.agreed(before or {})
+    found = alike(readers)
+    return found.agreed(before or {}) if found is not None and found.is_from_one_start else None
 
 
 __all__ = ["Agreed", "Alike", "Opens", "Recorded", "agreed", "alike"]

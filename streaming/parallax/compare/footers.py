@@ -25,6 +25,9 @@ from parallax.views.commits import DataFile
 WORTH = 2_000
 """From how many rows on a partition is compared by sums. A step without rows costs a millisecond too."""
 
+WORTH_APART = 6_000
+"""The same where readers begin apart. Rows up to the first cut need a step of their own."""
+
 VIEW_OF = {isolation.option: int(isolation) for isolation in IsolationLevel}
 """By name of the view's table, the view's number."""
 
@@ -157,8 +160,11 @@ def _alike(readers: Mapping[Reader, Blocks], wanted: Wanted) -> dict[TopicPartit
     made = {}
     for place in places:
         recorded = {reader: Recorded(*its.of(place)) for reader, its in by_place.items()}
-        found = alike({reader: one for reader, one in recorded.items() if len(one.ranges)})
-        if found is not None and found.rows >= WORTH:
+        recorded = {reader: one for reader, one in recorded.items() if len(one.ranges)}
+        is_apart = len({int(one.ranges["start"][0]) for one in recorded.values()}) > 1
+        least = WORTH_APART if is_apart else WORTH
+        found = alike(recorded) if rows[place] >= least else None
+        if found is not None and found.rows >= least:
             made[place] = found
     return made
 

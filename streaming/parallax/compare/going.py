@@ -1,4 +1,4 @@
-"""Keeps which transactions are open at the end of each block while rows are withheld. Pure.
+"""Keeps which transactions are open at the end of each stride while rows are withheld. Pure.
 
 When all replicas have shown the same rows, the rows are not taken into the state. The state must still know which
 transactions are open behind them (`parallax.compare.agreed`). Sums do not say that, but the digests' ``moves`` do
@@ -16,7 +16,7 @@ import numpy as np
 from parallax.compare.blocks import Opens
 from parallax.compare.observations import Array
 from parallax.compare.state import GOING, NEVER, PartitionState
-from parallax.compare.sums import Grain, ends_block
+from parallax.compare.sums import Grain, ends_stride
 from parallax.model import UNKNOWN, Outcome
 from parallax.replica.digests import Digests, Open, carried
 
@@ -72,7 +72,7 @@ def last(table: Array, slot: int) -> Opens | None:
 def followed(
     table: Array, slot: int, before: Opens, digests: Digests, reached: int, grain: Grain, *, is_ahead: bool
 ) -> Array:
-    """Add to a table which transactions are open behind a reader's new rows: at the end of each block, and behind all.
+    """Add to a table which transactions are open behind a reader's new rows: at the end of each stride, and behind all.
 
     Args:
         table: `GOING` rows of all readers: which transactions are open on which replica at which offset.
@@ -80,7 +80,7 @@ def followed(
         before: the transactions that are open where the new rows begin.
         digests: the sums of the new rows, with the moves of their transactions.
         reached: the offset below which the reader was shown everything.
-        grain: the size of blocks.
+        grain: the size of strides.
         is_ahead: whether another reader has not come as far.
 
     Returns:
@@ -88,15 +88,15 @@ def followed(
         transactions is shown with both outcomes, or if there are more offsets and the reader is ahead.
     """
     others, mine = table[table["slot"] != slot], table[table["slot"] == slot]
-    made, opens = [mine[ends_block(mine["end"], grain.block) & (mine["end"] < reached)], mine[:0]], dict(before)
-    blocks = digests.parts["block"] >> (grain.block - grain.recent)
-    begins = np.searchsorted(digests.moves["part"], np.arange(len(blocks) + 1)).tolist()
-    for n, block in enumerate(blocks.tolist()):
+    made, opens = [mine[ends_stride(mine["end"], grain.stride) & (mine["end"] < reached)], mine[:0]], dict(before)
+    strides = (digests.parts["block_end"] - 1) >> grain.stride
+    begins = np.searchsorted(digests.moves["part"], np.arange(len(strides) + 1)).tolist()
+    for n, stride in enumerate(strides.tolist()):
         opens, against = carried(opens, digests.moves[begins[n] : begins[n + 1]])
         if against:
             return others
-        end = (block + 1) << grain.block
-        if end < reached and (n + 1 == len(blocks) or blocks[n + 1] != block):
+        end = (stride + 1) << grain.stride
+        if end < reached and (n + 1 == len(strides) or strides[n + 1] != stride):
             made.append(_rows(slot, end, opens))
     mine = np.concatenate([*made, _rows(slot, reached, opens)])
     ends = np.unique(mine["end"])

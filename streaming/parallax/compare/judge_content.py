@@ -9,9 +9,10 @@ import numpy as np
 
 from parallax.compare import replicas
 from parallax.compare.accusing import MARKER_NAME, brokers_of, without_direction
-from parallax.compare.observations import READ_UNCOMMITTED, Array
+from parallax.compare.observations import READ_UNCOMMITTED, RECORD, Array
 from parallax.compare.rules import content
 from parallax.compare.rules.arrays import bit_counts, has_bit, slots_of
+from parallax.compare.rules.markers import take_in_markers
 from parallax.compare.state import HAS_AGREED, NEVER, PartitionState
 from parallax.compare.suspect import Accusation
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
@@ -24,6 +25,8 @@ def judge_content(state: PartitionState) -> list[Accusation]:
     A run of offsets at which the same replicas differ gives one accusation, at its first offset.
     """
     differs = content.contradictions(state.content)
+    if differs.any():
+        _dispute_markers(state, state.content[differs])
     ripe = differs & (state.content["offset"] < replicas.asked_position(state, READ_UNCOMMITTED))
     tracked = state.brokers["mismatch_last"] != UNKNOWN
     if not ripe.any() and not tracked.any():
@@ -41,6 +44,21 @@ def judge_content(state: PartitionState) -> list[Accusation]:
     state.content = state.content[~ripe]
     _end_runs(state, agreed)
     return accusations
+
+
+def _dispute_markers(state: PartitionState, unlike: Array) -> None:
+    """Note in the table of end markers that a replica shows a record where another one shows an end marker.
+
+    Args:
+        state: the partition's state; its markers are changed.
+        unlike: `CONTENT` rows of offsets at which replicas differ.
+    """
+    for row in unlike[np.isin(unlike["offset"], state.markers["offset"])]:
+        here = state.markers[state.markers["offset"] == row["offset"]]
+        slots = slots_of(int(row["shown"] & ~np.bitwise_or.reduce(here["shown"])))
+        offsets, nobody = np.full(len(slots), row["offset"]), np.full(len(slots), UNKNOWN)
+        kinds = np.full(len(slots), RECORD)
+        state.markers = take_in_markers(state.markers, offsets, nobody, kinds, np.array(slots, np.int64), nobody)
 
 
 def _unlike_records(state: PartitionState, offset: int, rows: Array) -> Accusation:
@@ -63,7 +81,8 @@ def _unlike_records(state: PartitionState, offset: int, rows: Array) -> Accusati
 
 def _marker_at(state: PartitionState, offset: int, shown: int) -> str:
     """The end marker that these replicas show at an offset, in words; empty where it is a record."""
-    for marker in state.markers[(state.markers["offset"] == offset) & (state.markers["shown"] & np.uint32(shown) != 0)]:
+    here = (state.markers["offset"] == offset) & (state.markers["type"] != RECORD)
+    for marker in state.markers[here & (state.markers["shown"] & np.uint32(shown) != 0)]:
         return f"{MARKER_NAME[int(marker['type'])]} of producer {marker['producer_id']}"
     return ""
 

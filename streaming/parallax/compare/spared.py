@@ -105,13 +105,12 @@ def _begun(
     """The state of a partition that is new, with its replicas and its topic; None if its first rows are needed."""
     begun = state.copy()
     register(begun, seen)
-    is_one_start = all(one.ranges["start"][0] == alike.start for one in alike.readers.values())
     # Files without sums may come first. A reader that began below tells so: by rows, or how far it had come by then.
     is_first = not (seen.rows.offset < alike.start).any()
     # Where readers begin at the log end, their first rows say where that was.
     if (
         not options.get("from_log_start", True)
-        or not (is_one_start and is_first)
+        or not (alike.is_from_one_start and is_first)
         or len(of_the_topic(begun, seen).rows) < len(seen.rows)
     ):
         return None

@@ -209,7 +209,8 @@ MARKER = np.dtype(
 )
 """An end marker that some replica showed; ``type`` is `RowKind` COMMIT or ABORT.
 
-Different markers at one offset have a row each. ``leader_epoch`` is the highest in which any replica showed it.
+Different markers at one offset have a row each. So has a record there, which has `RowKind` RECORD and no producer.
+``leader_epoch`` is the highest in which any replica showed it.
 """
 
 DISPUTE = np.dtype([("producer_id", "<i8"), ("horizon", "<i8")])

@@ -1,9 +1,10 @@
-"""Sums of each reader's withheld rows, which show without the rows whether readers have shown the same. Pure.
+"""Sums of each reader's rows below some offsets, which show without the rows whether readers have shown the same. Pure.
 
-A *mark* (a `SUM` row) holds the sums of all withheld rows of one reader below one offset: how many rows, and the sum of
-their fingerprints. A reader has several marks, in offset order: one for each block of ``2**BLOCK_BITS`` offsets. In
-blocks in which a reader is now there is one every ``2**RECENT_BITS`` offsets. So two readers can be compared nearly up
-to where they end, and a day of rows costs little memory. When marks become many, each second one is dropped.
+A *mark* (a `SUM` row) holds the sums of all rows of one reader below one offset: how many rows, and the sum of their
+fingerprints. A reader has several marks, in offset order. Of withheld rows there is one every ``2**STRIDE_BITS``
+offsets. In strides in which a reader is now there is one every ``2**RECENT_BITS`` offsets. So two readers can be
+compared nearly up to where they end, and a day of rows costs little memory. When marks become many, each second one is
+dropped.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ import numpy as np
 from parallax.compare.observations import NOT_TRANSACTIONAL, RECORD, VIEWS, Array, ViewRows
 from parallax.compare.state import SUM, PartitionState, empty
 from parallax.model import UNKNOWN
-from parallax.replica.digests import BLOCK_BITS, COLUMNS, KINDS, Digester, Digests
+from parallax.replica.digests import COLUMNS, KINDS, Digester, Digests
+
+STRIDE_BITS = 12
+"""Of withheld rows there is a mark every 2**12 = 4,096 offsets: a *stride*."""
 
 RECENT_BITS = 6
-"""In a block in which a reader is now, there is a mark every 2**6 = 64 offsets."""
+"""In a stride in which a reader is now, there is a mark every 2**6 = 64 offsets."""
 
 Reader = tuple[int, int]
 """A replica, by its slot or its broker id, and a view."""
@@ -39,20 +43,20 @@ class Grain:
     Only tests of short histories change the defaults.
 
     Attributes:
-        block: there is a mark every ``2**block`` offsets.
-        recent: in a block in which a reader is now, there is a mark every ``2**recent`` offsets.
+        stride: there is a mark every ``2**stride`` offsets.
+        recent: in a stride in which a reader is now, there is a mark every ``2**recent`` offsets.
     """
 
-    block: int = BLOCK_BITS
+    stride: int = STRIDE_BITS
     recent: int = RECENT_BITS
 
     def up(self, offset: int) -> int:
-        """The lowest end of a block that is at or above ``offset``."""
-        return -(-offset >> self.block) << self.block
+        """The lowest end of a stride that is at or above ``offset``."""
+        return -(-offset >> self.stride) << self.stride
 
     def down(self, offset: int) -> int:
-        """The highest end of a block that is at or below ``offset``."""
-        return offset >> self.block << self.block
+        """The highest end of a stride that is at or below ``offset``."""
+        return offset >> self.stride << self.stride
 
 
 def marks_of(state: PartitionState) -> dict[Reader, Array]:
@@ -89,20 +93,20 @@ def _numbers(marks: Array) -> Array:
 def store(state: PartitionState, marks: Mapping[Reader, Array], grain: Grain) -> None:
     """Put the marks of all readers back into the state.
 
-    A mark holds the sums of a reader's rows below one offset. Marks at the end of a block go into the table
+    A mark holds the sums of a reader's rows below one offset. Marks at the end of a stride go into the table
     ``state.sums``, because they no longer change. All others go into ``state.recent_sums``.
 
     Args:
         state: the partition's state; these two tables are replaced.
         marks: all marks, by reader.
-        grain: the size of the blocks.
+        grain: the size of the strides.
     """
     table = np.concatenate([empty(SUM), *marks.values()])
-    is_block = ends_block(table["end"], grain.block)
-    blocks = table[is_block]
-    if len(blocks) != len(state.sums) or bool((blocks != state.sums).any()):
-        state.sums = blocks
-    state.recent_sums = table[~is_block]
+    is_stride = ends_stride(table["end"], grain.stride)
+    strides = table[is_stride]
+    if len(strides) != len(state.sums) or bool((strides != state.sums).any()):
+        state.sums = strides
+    state.recent_sums = table[~is_stride]
 
 
 def digested(rows: ViewRows, grain: Grain, key: bytes) -> Digests:
@@ -117,7 +121,7 @@ def digested(rows: ViewRows, grain: Grain, key: bytes) -> Digests:
     return _digester(key, grain.recent).add_up(np.array([0, len(rows)]), np.zeros(1, np.int32), columns)
 
 
-def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reached: int, grain: Grain) -> Array:
+def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reached: int) -> Array:
     """The marks of a reader after it has shown more rows.
 
     A mark holds the sums of the reader's rows below one offset.
@@ -129,14 +133,13 @@ def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reache
             kind `POSITION`.
         digests: the sums of these rows (`digested`).
         reached: the offset below which the reader has been shown everything.
-        grain: at which offsets marks are kept.
 
     Returns:
         The old marks and the new ones, in offset order. The last one is at ``reached``.
     """
     last = marks[-1:] if len(marks) else np.zeros(1, SUM)
     found = _summed(_parts(rows, digests), last)
-    found["end"] = np.minimum((digests.parts["block"] + 1) << grain.recent, reached)
+    found["end"] = np.minimum(digests.parts["block_end"], reached)
     made = np.concatenate([marks, found])
     if not len(made) or int(made["end"][-1]) < reached:
         end = made[-1:].copy() if len(made) else last.copy()
@@ -152,17 +155,17 @@ def recorded(parts: Array, ends: Array, ranges: Array) -> Array:
     A mark holds the sums of the reader's rows below one offset.
 
     Args:
-        parts: rows of `parallax.replica.digests.PART`, each with the sums of the rows in one block of offsets; in the
-            order of offsets.
+        parts: rows of `parallax.replica.digests.PART`, each with the sums of the rows in one block of offsets, or in
+            several; in the order of offsets.
         ends: for each of ``parts``, the offset where it ends: the rows below are those of this part and all before it.
         ranges: rows of `parallax.views.blocks.RANGE`, each a range of offsets that the reader read in one micro-batch.
 
     Returns:
-        `SUM` rows, one for the end of each part and of each range, in offset order. The columns ``slot`` and ``view``
-        are not set.
+        `SUM` rows in offset order: one without rows where the first range starts, and one for the end of each part and
+        of each range. The columns ``slot`` and ``view`` are not set.
     """
-    made = np.concatenate([_of_parts(parts), np.zeros(len(ranges), SUM)])
-    made["end"] = np.concatenate([ends, ranges["end"]])
+    made = np.concatenate([np.zeros(1, SUM), _of_parts(parts), np.zeros(len(ranges), SUM)])
+    made["end"] = np.concatenate([ranges["start"][:1], ends, ranges["end"]])
     return _summed(made[np.argsort(made["end"], kind="stable")], np.zeros(1, SUM))
 
 
@@ -216,44 +219,44 @@ def _shape(rows: ViewRows) -> Array:
 
 @lru_cache(maxsize=4)
 def _digester(key: bytes, bits: int) -> Digester:
-    return Digester(key, block_bits=bits)
+    return Digester(key, block_bits=bits, joined_bits=bits)
 
 
 def thinned(marks: Mapping[Reader, Array], grain: Grain, most: int) -> dict[Reader, Array]:
-    """Reduce the marks of each reader to one per block, but for the blocks in which a reader is now.
+    """Reduce the marks of each reader to one per stride, but for the strides in which a reader is now.
 
     A mark holds the sums of a reader's rows below one offset. So any two readers can be compared nearly up to where the
     one behind has come, however far behind a third one is. If more than ``most`` marks are left, there is one for each
-    second block, or for each fourth, and so on.
+    second stride, or for each fourth, and so on.
 
     Args:
         marks: the marks of each reader, in offset order.
-        grain: the size of the blocks.
-        most: how many marks of all readers together may be left. Those of the blocks in which a reader is now stay even
-            if they are more.
+        grain: the size of the strides.
+        most: how many marks of all readers together may be left. Those of the strides in which a reader is now stay
+            even if they are more.
 
     Returns:
         By reader, the marks that are left, in offset order.
     """
     lasts = np.unique(np.array([its["end"][-1] for its in marks.values()], np.int64))
-    blocks = lasts >> grain.block
-    left = {reader: _thinned(its, blocks, grain) for reader, its in marks.items()}
-    for bits in range(grain.block + 1, 63):
+    strides = lasts >> grain.stride
+    left = {reader: _thinned(its, strides, grain) for reader, its in marks.items()}
+    for bits in range(grain.stride + 1, 63):
         if sum(map(len, left.values())) <= most:
             break
         for reader, its in left.items():
             left[reader] = its[
-                ends_block(its["end"], bits) | np.isin(_block(its, grain), blocks) | np.isin(its["end"], lasts)
+                ends_stride(its["end"], bits) | np.isin(_stride(its, grain), strides) | np.isin(its["end"], lasts)
             ]
     return left
 
 
-def ends_block(offsets: Array, bits: int) -> Array:
-    """For each offset, whether a block ends there.
+def ends_stride(offsets: Array, bits: int) -> Array:
+    """For each offset, whether a stride ends there.
 
     Args:
         offsets: int64[n].
-        bits: a block has ``2**bits`` offsets.
+        bits: a stride has ``2**bits`` offsets.
 
     Returns:
         bool[n].
@@ -262,21 +265,21 @@ def ends_block(offsets: Array, bits: int) -> Array:
     return mask
 
 
-def _block(marks: Array, grain: Grain) -> Array:
-    """For each mark, the number of the block that it is in, or at the end of."""
-    block: Array = (marks["end"] - 1) >> grain.block
-    return block
+def _stride(marks: Array, grain: Grain) -> Array:
+    """For each mark, the number of the stride that it is in, or at the end of."""
+    stride: Array = (marks["end"] - 1) >> grain.stride
+    return stride
 
 
 def _thinned(marks: Array, kept: Array, grain: Grain) -> Array:
-    """One mark at the end of each block, but for the blocks ``kept``, of which all marks stay."""
-    block = _block(marks, grain)
+    """One mark at the end of each stride, but for the strides ``kept``, of which all marks stay."""
+    stride = _stride(marks, grain)
     is_last = np.ones(len(marks), np.bool_)
-    is_last[:-1] = block[1:] != block[:-1]
-    is_kept = np.isin(block, kept)
+    is_last[:-1] = stride[1:] != stride[:-1]
+    is_kept = np.isin(stride, kept)
     left = is_kept | is_last
     made, is_end = marks[left], ~is_kept[left]
-    made["end"][is_end] = (block[left][is_end] + 1) << grain.block
+    made["end"][is_end] = (stride[left][is_end] + 1) << grain.stride
     return made
 
 
@@ -329,16 +332,28 @@ def common_cuts(marks: Iterable[Array], start: int) -> Array:
     return cuts[known(several, cuts)]
 
 
-def block_ends(marks: Mapping[Reader, Array], grain: Grain, *more: int) -> Array:
-    """The ends of blocks at which the sums of all readers are known, ascending: there rows can be cut.
+def first_cut(marks: Iterable[Array]) -> int:
+    """The lowest offset, from the one on at which the last of all given readers begins, at which all sums are known.
+
+    Args:
+        marks: the marks of each reader, the first where it begins (`recorded`).
+    """
+    several = list(marks)
+    cuts = _ends(several)
+    cuts = cuts[cuts >= max(int(its["end"][0]) for its in several)]
+    return int(cuts[known(several, cuts)][0])
+
+
+def stride_ends(marks: Mapping[Reader, Array], grain: Grain, *more: int) -> Array:
+    """The ends of strides at which the sums of all readers are known, ascending: there rows can be cut.
 
     Args:
         marks: the marks of each reader (a mark holds the sums of its rows below one offset).
-        grain: the size of the blocks.
-        more: ends of blocks that are looked at, too. Otherwise only those are that some reader has a mark at.
+        grain: the size of the strides.
+        more: ends of strides that are looked at, too. Otherwise only those are that some reader has a mark at.
     """
     cuts = np.union1d(_ends(marks.values()), np.array(more, np.int64))
-    cuts = cuts[ends_block(cuts, grain.block)]
+    cuts = cuts[ends_stride(cuts, grain.stride)]
     return cuts[known(marks.values(), cuts)]
 
 
@@ -458,12 +473,12 @@ __all__ = [
     "agreeing",
     "at",
     "behind",
-    "block_ends",
     "common_cuts",
     "counted",
     "differ",
     "digested",
-    "ends_block",
+    "ends_stride",
+    "first_cut",
     "is_one_shape",
     "known",
     "marks_of",
@@ -471,6 +486,7 @@ __all__ = [
     "recorded",
     "same",
     "store",
+    "stride_ends",
     "thinned",
     "totals",
 ]

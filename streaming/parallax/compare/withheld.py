@@ -2,7 +2,7 @@
 
 While one replica is away or far behind, rows of the others would pile up in the state. So once they are many, rows from
 some offset on are *withheld*: the step does not get them, as if they had not been read yet. The state keeps sums of
-each reader's rows, by blocks of offsets (`parallax.compare.sums`). Withheld rows are compared later, oldest first, in
+each reader's rows, by strides of offsets (`parallax.compare.sums`). Withheld rows are compared later, oldest first, in
 these cases:
 
 - The replicas that are there show different rows. So a divergence among them is found while another one is away.
@@ -196,7 +196,7 @@ class _Run:
         reached = int((rows.offset + is_row).max())
         if reached > start:
             digests = sums.digested(shown, self.limits.grain, self._key)
-            marks[reader] = sums.added(known, reader, shown, digests, reached, self.limits.grain)
+            marks[reader] = sums.added(known, reader, shown, digests, reached)
             if reader[1] == READ_COMMITTED:
                 self.moved[reader[0]] = digests, reached, not len(known)
 
@@ -250,19 +250,19 @@ class _Run:
     def settle(self) -> None:
         """Take up what can be judged by now."""
         self._settle_awaited()
-        blocks = 1
+        strides = 1
         while is_withholding(self.state):
             start = int(self.state.partition["withheld"][0])
             marks, reached = sums.marks_of(self.state), read_to(self.state)[self.state.brokers["member"]]
             passed = int(reached.min(initial=NEVER))
             if passed > start and self._agree(marks, start):
-                blocks = 1
+                strides = 1
             elif not self._is_late(marks):
                 self.take_up(NEVER)
             elif passed > start:
-                cut = self._next(marks, start, blocks, passed)
+                cut = self._next(marks, start, strides, passed)
                 self.take_up(cut if cut > start else passed)
-                blocks *= 2
+                strides *= 2
             else:
                 return
 
@@ -295,14 +295,14 @@ class _Run:
             left += whole - below
         return bool(left > self.limits.few)
 
-    def _next(self, marks: Mapping[sums.Reader, Array], start: int, blocks: int, reached: int) -> int:
-        """Where the rows end that are taken up next: some blocks on, not many rows, not beyond what all have passed.
+    def _next(self, marks: Mapping[sums.Reader, Array], start: int, strides: int, reached: int) -> int:
+        """Where the rows end that are taken up next: some strides on, not many rows, not beyond what all have passed.
 
-        It is ``start`` if no end of a block is known in between.
+        It is ``start`` if no end of a stride is known in between.
         """
         grain = self.limits.grain
-        last = grain.down(min(start + (blocks << grain.block), reached))
-        cuts = sums.block_ends(marks, grain, grain.up(start + 1), last)
+        last = grain.down(min(start + (strides << grain.stride), reached))
+        cuts = sums.stride_ends(marks, grain, grain.up(start + 1), last)
         cuts = cuts[(cuts > start) & (cuts <= reached)]
         if not len(cuts):
             return start
@@ -310,12 +310,12 @@ class _Run:
         return int(cuts[max(0, int(np.count_nonzero(is_few)) - 1)])
 
     def _up(self, marks: Mapping[sums.Reader, Array], offset: int) -> int:
-        """The lowest end of a block from an offset on, at which all sums are known; `NEVER` if there is none."""
+        """The lowest end of a stride from an offset on, at which all sums are known; `NEVER` if there is none."""
         grain = self.limits.grain
         if offset == NEVER:
             return NEVER
         first = grain.up(offset)
-        cuts = sums.block_ends(marks, grain, first)
+        cuts = sums.stride_ends(marks, grain, first)
         return int(cuts[cuts >= first].min(initial=NEVER))
 
     def _agree(self, marks: Mapping[sums.Reader, Array], start: int) -> bool:
@@ -341,13 +341,13 @@ class _Run:
         return True
 
     def take_up(self, offset: int) -> None:
-        """Give the step the rows below an offset, and on to an end of a block; if none are left, withhold no more."""
+        """Give the step the rows below an offset, and on to an end of a stride; if none are left, withhold no more."""
         marks = sums.marks_of(self.state)
         end = self._up(marks, offset)
         furthest = max((int(its["end"][-1]) for its in marks.values()), default=0)
         start, last = int(self.state.partition["withheld"][0]), min(end, furthest)
         while start < last:
-            cut = min(last, self._next(marks, start, NEVER >> self.limits.grain.block + 1, last))
+            cut = min(last, self._next(marks, start, NEVER >> self.limits.grain.stride + 1, last))
             cut = last if cut <= start else cut
             rows = self._read(marks, start, cut)
             self._go_to(marks, cut)

@@ -31,7 +31,8 @@ class Place(NamedTuple):
     """Where a record or an end marker lies: its offset, and the leader epoch in which it was written.
 
     One leader writes an offset of its epoch once. So two logs that hold a batch at one place are alike up to there.
-    Only what cleaners have removed may differ (KIP-101).
+    Only what cleaners have removed may differ (KIP-101). This presumes logs without gaps (KIP-279). A log that was
+    truncated where a cleaner had left a gap may lack, or keep, what others hold there.
     """
 
     offset: int

@@ -18,6 +18,15 @@ SHOWN = "shown_offset"
 VARIANT = "variant"
 """Key in an event's evidence: a `parallax.kinds.Variant`; absent if the finding is what its kind says in general."""
 
+SAID = "said"
+"""Key in an event's evidence. It holds the sentences on repairs and leaders that the text on an end has."""
+OLDER_OVER = "older_over"
+"""Key in an event's evidence. Whether a finding ended because the accused shows an older value no longer."""
+SEEN_SAID = "seen_said"
+"""Key in an event's evidence. Whether the text on an end says what consumers could see."""
+WAS_READABLE = "was_readable"
+"""Key in an event's evidence. Whether a wrong replica led; absent where that is not known."""
+
 
 def record_offset(kind: FindingKind, broker: int, places: Sequence[int], evidence: Mapping[str, Any]) -> int:
     """Return the offset of the record that a finding is about.
@@ -55,4 +64,4 @@ def _value_shown(kind: FindingKind, broker: int, evidence: Mapping[str, Any]) ->
     return max((one["offset"] for one in shown if one and one["value_size"] >= 0), default=None)
 
 
-__all__ = ["KEPT", "SHOWN", "VARIANT", "record_offset"]
+__all__ = ["KEPT", "OLDER_OVER", "SAID", "SEEN_SAID", "SHOWN", "VARIANT", "WAS_READABLE", "record_offset"]

@@ -97,15 +97,15 @@ class Already:
     def _undirected_before(
         self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]
     ) -> Finding | None:
-        """Return the finding without direction that says what is found of a suspect; None where there is none.
+        """Return another finding without direction that says what is found; None where there is none.
 
         Two replicas that have lost the same end marker are suspected one after the other. Where nothing proves who is
-        wrong, that is one difference, whichever of the two was asked last. The finding must name all that differ, and
-        be about the same record of the same transaction.
+        wrong, or proves it any more, that is one difference, whichever of the two was asked last. The finding must name
+        all that differ, and be about the same record of the same transaction.
         """
-        if task.finding_id is not None or decision.verdict is not Verdict.CONFIRMED or decision.accused != NOBODY:
+        if decision.verdict is not Verdict.CONFIRMED or decision.accused != NOBODY:
             return None
-        own, about = claim.finding_id(self.cluster_id), _record_of(claim)
+        own = task.finding_id or claim.finding_id(self.cluster_id)
         known = {f.finding_id: f for f in self._ledger.undirected(claim.place, claim.offset)}
         known |= {f.finding_id: f for f in self._ledger.undirected_about(claim)}
         known |= {e.finding_id: e for e in before if e.place == claim.place}
@@ -113,9 +113,11 @@ class Already:
             is_other = found.finding_id != own and found.kind is decision.kind and found.broker == NOBODY
             if not is_other or not found.stands or has_spread(found) or is_unsettled(found):
                 continue
-            if _record_of(claim_of(found)) == about and standing(decision.sides) <= standing(sides_of(found)):
+            is_of_key = claim.rule is found.rule is Rule.LATEST_VALUE
+            is_of_key &= claim.key == (found.key_hash_hi, found.key_hash_lo)
+            if is_of_key and not sides_differ(sides_of(found), decision.sides):
                 return found
-            if _is_of_the_key(claim, found) and not sides_differ(sides_of(found), decision.sides):
+            if _are_of_one_record(claim, claim_of(found)) and standing(decision.sides) <= standing(sides_of(found)):
                 return found
         return None
 
@@ -177,13 +179,9 @@ class Already:
         }
 
 
-def _is_of_the_key(claim: Claim, finding: Finding) -> bool:
-    """Whether both are about the latest value of one key, whichever record was suspected."""
-    key = finding.key_hash_hi, finding.key_hash_lo
-    return claim.rule is finding.rule is Rule.LATEST_VALUE and claim.key == key
-
-
-def _record_of(claim: Claim) -> tuple[int, int, int, tuple[int, int] | None]:
+def _are_of_one_record(one: Claim, other: Claim) -> bool:
+    """Whether two claims are about the same record of the same transaction; of one, the key may be unknown."""
     # If the transaction's first record was gone, a later one was taken for its start.
-    start = claim.transaction_start_offset if claim.offset == UNKNOWN else UNKNOWN
-    return claim.offset, claim.producer_id, start, claim.key
+    is_one = one.offset != UNKNOWN or one.transaction_start_offset == other.transaction_start_offset
+    is_one &= (one.offset, one.producer_id) == (other.offset, other.producer_id)
+    return is_one and (one.key == other.key or None in (one.key, other.key))

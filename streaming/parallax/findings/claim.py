@@ -398,12 +398,15 @@ class Claim:
 
     @property
     def before_end(self) -> range | None:
-        """The offsets between the claim's record and its end marker, both excluded.
+        """The offsets behind the claim's record at which its transaction may have ended unread.
 
-        None if the marker's offset is unknown, or if there are more than `MAX_BETWEEN` offsets.
+        They lie below its end marker. If that is unknown, they lie below the offset where the transaction had ended
+        (`Recorded.had_ended`). None if neither is known, or if there are more than `MAX_BETWEEN` offsets.
         """
-        between = range(self.first_offset + 1, self.marker_offset)
-        return between if self.first_offset < self.marker_offset and len(between) <= MAX_BETWEEN else None
+        before = self.recorded.had_ended
+        end = before.below if before is not None and self.marker_offset == UNKNOWN else self.marker_offset
+        between = range(self.first_offset + 1, end)
+        return between if self.first_offset < end and len(between) <= MAX_BETWEEN else None
 
     @property
     def key(self) -> tuple[int, int] | None:

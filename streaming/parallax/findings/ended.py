@@ -8,7 +8,7 @@ gone from a log is not guessed: a cleaner and a new copy look alike. Who led is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -18,27 +18,44 @@ from parallax.findings.decide import Decision, Resolution
 from parallax.findings.members import Group
 from parallax.findings.summary import asked_in_words, counted_in_words
 from parallax.findings.tense import in_past
-from parallax.kinds import KINDS, OPEN_KINDS, Variant, effect_of
+from parallax.kinds import KINDS, OPEN_KINDS, SHOWING_OLDER, Variant, effect_of
 from parallax.model import NOBODY, FindingKind
 
 READ_THERE = "Consumers that read it there"
-"""How the sentence begins that says what consumers of a wrong replica could see."""
+"""How the sentence begins that says what consumers of a wrong replica could see. No code looks for it in a text."""
 
 
 class Repairs(NamedTuple):
-    """What is on record of the repairs of a finding, in sentences; empty where there is nothing.
+    """What is on record of the repairs of a finding, as sentences.
 
     Attributes:
         mended: of those that have ended the finding, by proof.
         begun: of those whose change the cluster has taken, without proof of what came of it.
     """
 
-    mended: str = ""
-    begun: str = ""
+    mended: tuple[str, ...] = ()
+    begun: tuple[str, ...] = ()
 
 
 NO_REPAIR = Repairs()
 """What is on record where no repair is."""
+
+
+class End(NamedTuple):
+    """The text about a finding that is over, and what of it comes from elsewhere than the deciding probe.
+
+    Attributes:
+        text: what the finding was, how and when it ended, and whether the replica is right again.
+        is_seen_said: whether the text says what consumers of a wrong replica could see.
+        repairs: the sentences in it about the finding's repairs.
+        is_older_over: whether the accused had shown an older value of the key, and was seen to show it no longer. The
+            record itself was gone before.
+    """
+
+    text: str
+    is_seen_said: bool
+    repairs: tuple[str, ...]
+    is_older_over: bool
 
 
 class _End(NamedTuple):
@@ -86,8 +103,10 @@ _ENDS: Mapping[Resolution, _End] = {
     Resolution.GONE: _End("", "Not healed: {reason}."),
 }
 _SEEN = f"{READ_THERE} {{could}}."
-_GOT_NOTHING = "consumers in read_committed got nothing beyond it there"
-_HELD_BACK = f"While broker {{broker}} held the transaction open, {_GOT_NOTHING}. They were shown nothing wrong."
+_HELD_BACK = (
+    "While broker {broker} held the transaction open, consumers in read_committed got nothing beyond it there. They "
+    "were shown nothing wrong."
+)
 """What is said of consumers instead where a transaction was open: a freeze shows nobody anything."""
 _TRACELESS = (
     Resolution.COMPACTED,
@@ -105,13 +124,22 @@ _SUPERSEDED = "Not healed: {reason}. Which side was right was never proven; what
 _NO_TRACE = (Resolution.COMPACTED, Resolution.DELETED)
 _OPEN_NO_MORE = "Over for consumers: {reason}. {seen} Its record is gone from broker {broker}."
 """A freeze ends with its transaction, whatever is left of that."""
+_SEEN_HERE, _REPAIRED_HERE = "{seen}", "{repaired}"
 _REPAIRED = "{repaired} {seen}"
 _REPLACED = "{repaired} What broker {broker} had shown is gone from its log. {seen}"
 _BY_A_REPAIR = (Resolution.UNPROVEN, Resolution.COMPACTED, Resolution.INCOMPARABLE, Resolution.DELETED)
 """Ends that do not show by themselves that the replica is right. A repair on record says why nothing is left."""
 
 
-def clause(resolution: str | None, reason: str, kind: FindingKind, *, is_directed: bool, is_repaired: bool) -> str:
+def clause(
+    resolution: str | None,
+    reason: str,
+    kind: FindingKind,
+    *,
+    is_directed: bool,
+    is_repaired: bool,
+    is_older_over: bool = False,
+) -> str:
     """Return how a finding ended, in a clause for a title: ``it was repaired``. Empty if nothing says it.
 
     Args:
@@ -120,6 +148,7 @@ def clause(resolution: str | None, reason: str, kind: FindingKind, *, is_directe
         kind: the finding's kind.
         is_directed: whether the finding accuses a broker.
         is_repaired: whether a repair on record has ended it.
+        is_older_over: as `End.is_older_over`.
     """
     was_open = kind in OPEN_KINDS
     if is_repaired and (resolution == Resolution.HEALED or (was_open and resolution in _NO_TRACE)):
@@ -128,6 +157,8 @@ def clause(resolution: str | None, reason: str, kind: FindingKind, *, is_directe
         return "the transaction is no longer open"
     if is_repaired and is_directed and resolution in _BY_A_REPAIR:
         return "a repair replaced what was wrong"
+    if is_older_over:
+        return "it shows that value no longer"
     return next((end.clause or reason for how, end in _ENDS.items() if how == resolution), "")
 
 
@@ -138,7 +169,7 @@ def resolved(
     repaired: Repairs = NO_REPAIR,
     variant: str = Variant.PLAIN,
     shown: int | None = None,
-) -> str:
+) -> End:
     """Say what a finding was, how and when it ended, and whether the replica is right again.
 
     Args:
@@ -150,17 +181,16 @@ def resolved(
         shown: the offset that the finding's texts and commands named; None for that of its record.
     """
     was = _was(claim, variant, claim.first_offset if shown is None else shown)
-    how = _how(claim, decision, answers, repaired.mended, effect_of(claim.kind, variant).could)
-    return " ".join(filter(None, (was, how, repaired.begun)))
-
-
-def unsaid(text: str, sentences: Iterable[str]) -> list[str]:
-    """Return those sentences that a text on a finding does not say already.
-
-    They say who led, and what consumers could see. The text may say the latter in other words.
-    """
-    is_seen_said = READ_THERE in text or _GOT_NOTHING in text
-    return [one for one in sentences if one not in text and not (is_seen_said and one.startswith(READ_THERE))]
+    form = _form(claim, decision, is_repaired=bool(repaired.mended))
+    seen = (_HELD_BACK if claim.kind in OPEN_KINDS else _SEEN).format(
+        broker=claim.broker, could=effect_of(claim.kind, variant).could
+    )
+    mended = " ".join(repaired.mended)
+    is_older_over = _is_older_over(claim, decision, answers, variant, shown)
+    reason = f"broker {claim.broker} does not show the value at offset {shown} any more" if is_older_over else None
+    how = form.format(reason=_past(decision, answers, reason), broker=claim.broker, seen=seen, repaired=mended)
+    said = (*(repaired.mended if _REPAIRED_HERE in form else ()), *repaired.begun)
+    return End(" ".join(filter(None, (was, how, *repaired.begun))), _SEEN_HERE in form, said, is_older_over)
 
 
 def dismissed(decision: Decision, answers: Answers) -> str:
@@ -172,9 +202,18 @@ def dismissed(decision: Decision, answers: Answers) -> str:
     return f"{reason[:1].upper()}{reason[1:]}."
 
 
-def _past(decision: Decision, answers: Answers) -> str:
-    """Return the reason of something that is over, with the time of the probe."""
-    reason = in_past(decision.reason)
+def _is_older_over(claim: Claim, decision: Decision, answers: Answers, variant: str, shown: int | None) -> bool:
+    key = answers.replicas[claim.broker].key if claim.broker in answers.replicas else None
+    is_read = key is not None and key.complete and (key.visible is None or key.visible.offset != shown)
+    return is_read and shown is not None and variant in SHOWING_OLDER and decision.resolution in _NO_TRACE
+
+
+def _past(decision: Decision, answers: Answers, reason: str | None = None) -> str:
+    """Return the reason of something that is over, with the time of the probe.
+
+    It is that of the decision unless another one is given.
+    """
+    reason = in_past(reason or decision.reason)
     if not answers.asked_at_ms:
         return reason
     return f"{reason}, {asked_in_words(datetime.fromtimestamp(answers.asked_at_ms / 1000, UTC))}"
@@ -187,21 +226,20 @@ def _was(claim: Claim, variant: str, shown: int) -> str:
     return was.format(broker=claim.broker, partition=partition, offset=claim.first_offset, shown=shown)
 
 
-def _how(claim: Claim, decision: Decision, answers: Answers, repaired: str, could: str) -> str:
-    text = _ENDS[decision.resolution].text
+def _form(claim: Claim, decision: Decision, *, is_repaired: bool) -> str:
+    """Return the format of the sentences that say how a finding ended."""
     was_open = claim.kind in OPEN_KINDS
     if was_open and decision.resolution in _NO_TRACE:
-        text = _REPAIRED if repaired else _OPEN_NO_MORE
-    elif decision.resolution is Resolution.SUPERSEDED and not claim.spread:
-        text = _SUPERSEDED
-    elif claim.broker == NOBODY and decision.resolution in _TRACELESS:
-        text = _WITHOUT_DIRECTION
-    elif repaired and decision.resolution is Resolution.HEALED:
-        text = "{repaired}"
-    elif repaired and claim.broker != NOBODY and decision.resolution in _BY_A_REPAIR:
-        text = _REPLACED
-    seen = (_HELD_BACK if was_open else _SEEN).format(broker=claim.broker, could=could)
-    return text.format(reason=_past(decision, answers), broker=claim.broker, seen=seen, repaired=repaired)
+        return _REPAIRED if is_repaired else _OPEN_NO_MORE
+    if decision.resolution is Resolution.SUPERSEDED and not claim.spread:
+        return _SUPERSEDED
+    if claim.broker == NOBODY and decision.resolution in _TRACELESS:
+        return _WITHOUT_DIRECTION
+    if is_repaired and decision.resolution is Resolution.HEALED:
+        return _REPAIRED_HERE
+    if is_repaired and claim.broker != NOBODY and decision.resolution in _BY_A_REPAIR:
+        return _REPLACED
+    return _ENDS[decision.resolution].text
 
 
 def incident_over(group: Group, ended: Mapping[str, int], at: datetime) -> tuple[str, str]:

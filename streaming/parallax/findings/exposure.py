@@ -12,13 +12,15 @@ All functions are pure.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from parallax.counts import counted
+from parallax.findings.about import SAID, SEEN_SAID, WAS_READABLE
 from parallax.findings.cleared import Shown
 from parallax.findings.ended import READ_THERE
 from parallax.findings.finding import (
@@ -37,7 +39,6 @@ from parallax.kinds import KINDS, Extent
 from parallax.model import NOBODY, UNKNOWN
 from parallax.moments import utc_text
 
-NOBODY_LED = "no replica led that was seen to show it"
 STALE = timedelta(seconds=10)
 """By how much the leader in a progress row may be older than the row. The list of replicas is read again each 5 s."""
 
@@ -229,10 +230,57 @@ def wrong_reigns(finding: Finding, found: Iterable[Reign]) -> list[Reign]:
     return [reign for reign in found if reign.broker in wrong and reign.epochs[1] > lost]
 
 
-def led_in_words(finding: Finding, found: Collection[Reign], most: int | None = None) -> list[str]:
-    """Return sentences that say when wrong replicas of a finding led, and which offsets consumers got from them.
+class Led(NamedTuple):
+    """When wrong replicas of a finding led, as sentences.
 
-    Empty if no period of a leader is known.
+    Attributes:
+        reigns: when each of them led, or that none did; empty where nothing is on record.
+        seen: what consumers could read there, and at which offsets; empty if no wrong replica led.
+        is_wrong: whether one of them led; None if that is not known.
+    """
+
+    reigns: tuple[str, ...] = ()
+    seen: str = ""
+    is_wrong: bool | None = None
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All of them, in order."""
+        return tuple(filter(None, (*self.reigns, self.seen)))
+
+    def unsaid(self, finding: Finding) -> tuple[str, ...]:
+        """Return those sentences that the text of a finding does not have, as its evidence says."""
+        evidence = evidence_of(finding)
+        said = {*evidence.get(SAID, ()), *((self.seen,) if evidence.get(SEEN_SAID) else ())}
+        return tuple(one for one in self.sentences if one not in said)
+
+    def added_to(self, finding: Finding) -> Finding:
+        """Return the event with these sentences behind its text, and noted in its evidence."""
+        evidence, unsaid = evidence_of(finding), self.unsaid(finding)
+        evidence[SAID] = [*evidence.get(SAID, ()), *unsaid]
+        evidence[SEEN_SAID] = bool(evidence.get(SEEN_SAID) or self.seen)
+        if self.is_wrong is not None:
+            evidence[WAS_READABLE] = self.is_wrong
+        text = " ".join((finding.summary, *unsaid))
+        return replace(finding, summary=text, evidence=json.dumps(evidence, separators=(",", ":")))
+
+
+NOTHING_KNOWN = Led()
+"""What is known of leaders where nothing is on record."""
+
+
+def was_readable(finding: Finding) -> bool | None:
+    """Return whether consumers could read what a finding that is over says was wrong.
+
+    They could if a wrong replica led. The result is None if that is not known, as for events of an earlier version, or
+    where the recorded progress could not be read.
+    """
+    found = evidence_of(finding).get(WAS_READABLE)
+    return found if isinstance(found, bool) else None
+
+
+def led_in_words(finding: Finding, found: Collection[Reign], most: int | None = None) -> Led:
+    """Return when wrong replicas of a finding led, and which offsets consumers got from them.
 
     Args:
         finding: the finding's last event.
@@ -240,12 +288,13 @@ def led_in_words(finding: Finding, found: Collection[Reign], most: int | None = 
         most: at most so many periods are named, the last ones, and the earlier ones counted; None names all.
     """
     if not found:
-        return []
+        return NOTHING_KNOWN
     wrong, now = wrong_brokers(finding), Shown.of(finding).showing_now if finding.stands else frozenset()
     mine = wrong_reigns(finding, found)
     since = min(reign.since for reign in found)
     if not mine:
-        return [f"By what is on record since {utc_text(since)}, {NOBODY_LED}."]
+        none = f"By what is on record since {utc_text(since)}, no replica led that was seen to show it."
+        return Led((none,), is_wrong=False)
     is_open = finding.broker == NOBODY or is_unsettled(finding)
     unsure = "may be wrong" if finding.stands else "may have been wrong"
     may = {b: unsure if is_open else "shows it" if b in now or has_spread(finding) else "showed it" for b in wrong}
@@ -255,12 +304,14 @@ def led_in_words(finding: Finding, found: Collection[Reign], most: int | None = 
         said.insert(0, f"Before, such replicas led {counted(len(mine) - len(last), 'time')} more.")
     where = "" if is_shown_elsewhere(finding) else f", {affected(finding).in_words}"
     effect = effect_in(finding)
-    return [*said, f"{READ_THERE} {effect.consumers if finding.stands else effect.could}{where}."]
+    seen = f"{READ_THERE} {effect.consumers if finding.stands else effect.could}{where}."
+    return Led(tuple(said), seen, is_wrong=True)
 
 
 __all__ = [
-    "NOBODY_LED",
+    "NOTHING_KNOWN",
     "Came",
+    "Led",
     "Reign",
     "Span",
     "affected",
@@ -268,6 +319,7 @@ __all__ = [
     "committed_since",
     "led_in_words",
     "reigns",
+    "was_readable",
     "wrong_brokers",
     "wrong_reigns",
 ]

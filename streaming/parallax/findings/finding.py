@@ -8,12 +8,12 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from parallax.findings.about import KEPT, SHOWN, VARIANT, record_offset
+from parallax.findings.about import KEPT, OLDER_OVER, SAID, SEEN_SAID, SHOWN, VARIANT, record_offset
 from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, differed, showing_its_value
 from parallax.findings.effect import remembered
-from parallax.findings.ended import NO_REPAIR, Repairs, dismissed, resolved
+from parallax.findings.ended import NO_REPAIR, End, Repairs, dismissed, resolved
 from parallax.findings.summary import blocked_at, spread, summary, unsettled, variant_of
 from parallax.kinds import KEY_KINDS, KINDS, OUTCOME_KINDS, SHOWING_OLDER, Effect, Variant, effect_of
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, Severity, TopicPartition
@@ -170,8 +170,9 @@ def made(
         text = unsettled(claim, decision)
         evidence["resolution"] = str(decision.resolution)
     elif status is FindingStatus.RESOLVED:
-        text = resolved(claim, decision, answers, repaired, variant, evidence.get(SHOWN, claim.first_offset))
-        evidence |= _of_the_end(decision, is_repaired=bool(repaired.mended)) | dict(left or {})
+        end = resolved(claim, decision, answers, repaired, variant, evidence.get(SHOWN, claim.first_offset))
+        text = end.text
+        evidence |= _of_the_end(decision, end, is_repaired=bool(repaired.mended)) | dict(left or {})
     else:
         text = dismissed(decision, answers)
     if variant:
@@ -209,9 +210,12 @@ def _variant(status: FindingStatus, claim: Claim, decision: Decision, answers: A
     return variant_in(known)
 
 
-def _of_the_end(decision: Decision, *, is_repaired: bool) -> dict[str, Any]:
+def _of_the_end(decision: Decision, end: End, *, is_repaired: bool) -> dict[str, Any]:
     """Return the evidence of a resolved finding, in addition to the replicas' answers."""
     said: dict[str, Any] = {"resolution": str(decision.resolution)}
+    said |= {SEEN_SAID: end.is_seen_said, SAID: list(end.repairs)}
+    if end.is_older_over:
+        said[OLDER_OVER] = True
     if decision.in_part:
         said["explained_in_part"] = True
     if decision.was_shown:

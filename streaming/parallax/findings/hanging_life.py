@@ -55,6 +55,11 @@ class Hanging:
         return self.stands_since if self.started is None else min(self.started, self.stands_since)
 
     @property
+    def standing_in_words(self) -> str:
+        """Which of the two it is, as the verb of a headline about it."""
+        return "hangs: no coordinator will end it" if self.hangs else "is open for longer than its broker allows"
+
+    @property
     def last_seen(self) -> float:
         """When a replica last showed that the transaction is open, seconds since 1970 UTC.
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from parallax.findings.about import OLDER_OVER
 from parallax.findings.ended import clause
 from parallax.findings.finding import Finding, asked_at, effect_in, evidence_of, has_spread
 from parallax.findings.tense import in_past
@@ -90,6 +91,7 @@ def ended_in_words(event: Finding) -> str:
         event.kind,
         is_directed=event.broker != NOBODY,
         is_repaired=bool(evidence.get("repaired")),
+        is_older_over=bool(evidence.get(OLDER_OVER)),
     )
 
 

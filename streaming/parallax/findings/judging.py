@@ -250,14 +250,14 @@ class Judging:
         """
         live_only = self._goes_by_what_is_live(task)
         claim, decision, answers, leans_on = self._verdict(task, answers, before, live_only=live_only)
+        known = self._known(finding_id := task.finding_id or claim.finding_id(self.cluster_id), before)
+        decision = decision if task.finding_id is None else _as_proven(decision, known)
         same = self._already.said(task, claim, decision, answers, before)
         if same:
             is_new = task.finding_id is None and not decision.has_spread
             ended = decision.resolution if is_new else Resolution.EXPLAINED
             decision = replace(decision, verdict=Verdict.DISMISSED, reason=same_cause(same), resolution=ended)
             leans_on = tuple(same)
-        finding_id = task.finding_id or claim.finding_id(self.cluster_id)
-        known = self._known(finding_id, before)
         told = known if known is not None and known.stands else self._counting(task, claim, decision)
         if decision.verdict is Verdict.PENDING and not (task.finding_id is None and _says_it(told, claim)):
             return Later(decision.reason, soon=0 < task.counts.agreed < KINDS[decision.kind].agreeing)
@@ -330,13 +330,9 @@ class Judging:
         elif decision.verdict is Verdict.DISMISSED:
             status = FindingStatus.RESOLVED
             changed = known.stands
-        elif has_spread(known) or is_unsettled(known):
-            changed = True
         else:
-            if known.stands and has_proven_direction(known) and _keeps_direction(decision, known.kind, known.broker):
-                # The proof of the direction is gone; the direction was proven all the same.
-                decision = replace(decision, kind=known.kind, accused=known.broker)
-            changed = not known.stands or _has_changed(claim, decision, answers, known)
+            is_past = has_spread(known) or is_unsettled(known) or not known.stands
+            changed = is_past or _has_changed(claim, decision, answers, known)
         if status is FindingStatus.RESOLVED and changed and decision.resolution is not Resolution.EXPLAINED:
             left = left_by(known, claim, answers)
             repaired = self._repaired(known)
@@ -510,6 +506,16 @@ def _as_reported_before(decision: Decision, known: Finding) -> Decision:
 def _takes_back(decision: Decision, known: Finding) -> bool:
     """Whether a finding that is not over accuses somebody, and a verdict nobody."""
     return known.stands and known.broker != NOBODY and decision.accused == NOBODY
+
+
+def _as_proven(decision: Decision, known: Finding | None) -> Decision:
+    """Return the verdict on a finding: its direction was proven, although what had proven it may be gone."""
+    if decision.verdict is not Verdict.CONFIRMED or known is None or not known.stands:
+        return decision
+    is_past = has_spread(known) or is_unsettled(known) or not has_proven_direction(known)
+    if is_past or not _keeps_direction(decision, known.kind, known.broker):
+        return decision
+    return replace(decision, kind=known.kind, accused=known.broker)
 
 
 def _keeps_direction(decision: Decision, kind: FindingKind, accused: int) -> bool:

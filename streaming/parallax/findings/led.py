@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from parallax.findings.ended import unsaid
-from parallax.findings.exposure import Reign, led_in_words, reigns
+from parallax.findings.exposure import Led, Reign, led_in_words, reigns
 from parallax.findings.finding import Finding, is_reported_elsewhere
 from parallax.model import FindingStatus
 from parallax.views.looked import asker, within
@@ -50,10 +48,10 @@ def led_around(storage: str, finding: Finding) -> list[Reign]:
     return [reign for reign in reigns(pa.table(asked.execute(query)).to_pylist()) if reign.since <= over]
 
 
-def led(storage: str, finding: Finding, most: int | None = None) -> tuple[str, ...]:
-    """Return sentences that say when a wrong replica led, and what consumers could read there.
+def led(storage: str, finding: Finding, most: int | None = None) -> Led:
+    """Return when a wrong replica of a finding led, and what consumers could read there.
 
-    They are a part of a finding's explanation. If the progress cannot be read, one sentence says so.
+    It is a part of a finding's explanation. If the progress cannot be read, one sentence says so.
 
     Args:
         storage: ``storage.path``.
@@ -61,13 +59,13 @@ def led(storage: str, finding: Finding, most: int | None = None) -> tuple[str, .
         most: as for `led_in_words`.
     """
     try:
-        return tuple(led_in_words(finding, led_around(storage, finding), most))
+        return led_in_words(finding, led_around(storage, finding), most)
     except FAILURES:
-        return ("The recorded progress cannot be read: whether a wrong replica led is not known.",)
+        return Led(("The recorded progress cannot be read: whether a wrong replica led is not known.",))
 
 
 def with_leaders(storage: str) -> Callable[[Sequence[Finding]], list[Finding]]:
-    """Return a function that adds to the text of each finding that ends when a wrong replica led.
+    """Return a function that adds to each finding that ends when a wrong replica led (`Led.added_to`).
 
     The sentences are those of `led`, of the last periods only. Where more than a few findings end together, the text of
     the others stays as it is: reading the progress takes up to half a second for each.
@@ -78,14 +76,10 @@ def with_leaders(storage: str) -> Callable[[Sequence[Finding]], list[Finding]]:
 
     def completed(events: Sequence[Finding]) -> list[Finding]:
         ended = [one for one in events if one.status is FindingStatus.RESOLVED and not is_reported_elsewhere(one)]
-        said = {one.finding_id: _told(storage, one) for one in ended[:_AT_ONCE]}
-        return [replace(one, summary=said.get(one.finding_id, one.summary)) for one in events]
+        said = {one.finding_id: led(storage, one, _NAMED).added_to(one) for one in ended[:_AT_ONCE]}
+        return [said.get(one.finding_id, one) for one in events]
 
     return completed
-
-
-def _told(storage: str, finding: Finding) -> str:
-    return " ".join((finding.summary, *unsaid(finding.summary, led(storage, finding, _NAMED))))
 
 
 __all__ = ["FAILURES", "led", "led_around", "with_leaders"]

@@ -457,8 +457,9 @@ def _looked_at(claim: Claim) -> Sequence[int]:
 
     Also how far a log had been read whose transactions had all ended: what is there shows whether it is the same log.
     """
-    between = (claim.before_end or ()) if claim.recorded.end_unproven else ()
-    return between if claim.recorded.had_ended is None else (*between, claim.recorded.had_ended.last)
+    before = claim.recorded.had_ended
+    between = (claim.before_end or ()) if claim.recorded.end_unproven or before is not None else ()
+    return between if before is None else (*between, before.last)
 
 
 def _epochs(claim: Claim) -> list[int]:

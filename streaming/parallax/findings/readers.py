@@ -113,7 +113,7 @@ def readers(client: Coordinators, storage: str, finding: Finding) -> Readers:
     span = affected(finding)
     offsets = _committed(client, finding.place, unknown)
     groups = tuple(_group(name, at, span, reigns) for name, at in sorted(offsets.items()))
-    return Readers(tuple(led_in_words(finding, found)), reigns, groups, tuple(unknown))
+    return Readers(led_in_words(finding, found).sentences, reigns, groups, tuple(unknown))
 
 
 def _group(name: str, committed: int, span: Span, wrong: tuple[Reign, ...]) -> Group:

@@ -13,8 +13,9 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from parallax.findings.ended import unsaid
+from parallax.findings.about import SAID
 from parallax.findings.explain import Explanation, explain, runbook_of
+from parallax.findings.exposure import NOTHING_KNOWN, Led
 from parallax.findings.finding import Finding, asked_at, current, evidence_of
 from parallax.findings.in_brief import seen
 from parallax.findings.incident import examples, group_of, tally_of
@@ -46,7 +47,7 @@ class Facts:
 
     absences: tuple[str, ...] = ()
     repairs: tuple[str, ...] = ()
-    led: tuple[str, ...] = ()
+    led: Led = NOTHING_KNOWN
     readers: tuple[str, ...] = ()
     seen: tuple[str, ...] = ()
 
@@ -254,11 +255,11 @@ def print_explanation(
         explained = replace(explained, asked=f"{explained.asked} {ASKED_ON}")
     if output == "json":
         facts = on_record(finding)
-        beside = {"on_record": list(facts.absences), "repairs": list(facts.repairs), "led": list(facts.led)}
+        beside = {"on_record": list(facts.absences), "repairs": list(facts.repairs), "led": list(facts.led.sentences)}
         _print_json({"finding_id": finding.finding_id, **asdict(explained), **beside}, stream)
         return
     shown = console(stream, highlight=False)
-    for heading, text in sections(explained, on_record(finding)):
+    for heading, text in sections(finding, explained, on_record(finding)):
         shown.print(Text(heading, style="bold"))
         if heading == TO_DO:
             _print_steps(explained.steps, shown)
@@ -293,15 +294,14 @@ TO_DO = "What to do"
 
 def _seen(explained: Explanation, on_record: Facts) -> Sequence[str]:
     """What consumers had seen, or by which command that is shown: to read the views takes too long for a page."""
-    if on_record.seen or not on_record.led:
+    if on_record.seen or not on_record.led.sentences:
         return on_record.seen
     return [f"What they had seen there: {explained.seen}"]
 
 
-def sections(explained: Explanation, on_record: Facts = NO_FACTS) -> list[tuple[str, str]]:
+def sections(finding: Finding, explained: Explanation, on_record: Facts = NO_FACTS) -> list[tuple[str, str]]:
     """Return the parts of a finding's explanation that are not empty, as (heading, text)."""
     steps = "\n".join(f"{number}. {step.text}\n{step.run}" for number, step in enumerate(explained.steps, 1))
-    led = unsaid(explained.happened, on_record.led)
     sections = [
         ("What happened", f"{explained.happened} {explained.asked}"),
         (REPAIRS, "\n".join(on_record.repairs)),
@@ -311,7 +311,7 @@ def sections(explained: Explanation, on_record: Facts = NO_FACTS) -> list[tuple[
         (MAY_LEAD, explained.may_lead),
         (LOOK, explained.look),
         (TO_DO, steps),
-        (LED, "\n".join([*led, *_seen(explained, on_record), *on_record.readers])),
+        (LED, "\n".join([*on_record.led.unsaid(finding), *_seen(explained, on_record), *on_record.readers])),
         (ON_RECORD, "\n".join(on_record.absences)),
         ("More", explained.runbook),
     ]
@@ -356,7 +356,7 @@ def print_finding(
         said = f"{_status_in_words(event, before)} ({asked_in_words(asked_at(event))})"
         shown.print(Text(f"{utc_text(event.decided_at)} {said}: {event.summary}"))
     for one in repairs(finding):
-        if one not in finding.summary:  # the text on its end says which repairs ended it
+        if one not in evidence_of(finding).get(SAID, ()):  # the text on its end says which repairs ended it
             shown.print(Text(one))
     shown.print()
     shown.print(Text(f"What each broker answered, {asked_in_words(asked_at(finding))}:"))

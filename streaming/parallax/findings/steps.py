@@ -235,10 +235,22 @@ def _who_leads(known: Grounds) -> Step:
         keep = f"Keep {in_words(known.shown.alike)} from leading"
         how = "no preferred election, and do not restart the present leader. The command says what else it takes"
         return Step(f"{keep}: {how}.", known.shell.parallax("lead", finding.topic))
-    return _let_lead(known, repair, "" if known.is_of_the_index else _FROM_THE_LEADER)
+    return _let_lead(known, repair, _why_first(known))
 
 
 _FROM_THE_LEADER = ", for a new copy is taken from the leader"
+
+
+def _why_first(known: Grounds) -> str:
+    """Return why another replica has to lead before anything else is done, as a clause; it may be empty.
+
+    It is the copy only where the next step is one: a freeze ends by an end marker, a wrong index is rebuilt in place,
+    and what a truncated log has lost is written again. There it is what consumers of the present leader get.
+    """
+    if not known.is_of_the_index and known.finding.kind not in (*OPEN_KINDS, FindingKind.LOG_TRUNCATED):
+        return _FROM_THE_LEADER
+    is_wrong = known.leads in (Leads.ACCUSED, Leads.ALIKE)
+    return f", for consumers of broker {known.shown.leader} {known.consumers}" if is_wrong else ""
 
 
 def _let_lead(known: Grounds, repair: Repair, why: str) -> Step:

@@ -31,11 +31,13 @@ class Ending(StrEnum):
 
 
 ANSWERS = "Broker {broker_id} answers again, and what can be read of it is compared."
-"""What ended it that a broker did not answer; a format, like the two below.
+"""What ended it that a broker did not answer; a format, like the four below.
 
 Whether it was back in time is another matter, which the alert on its outage speaks of.
 """
 SERVES_IN_PART = "Broker {broker_id} answers again, but not for all of its replicas: these are not compared."
+SERVES_WHOLE = "Broker {broker_id} answers for all of its replicas again. What was cleaned meanwhile was never seen."
+SERVES_NONE = "Broker {broker_id} does not answer at all now."
 NOT_HELD = "Broker {broker_id} holds no replica any more that is watched."
 """Its replicas were taken off, or their topics were deleted."""
 

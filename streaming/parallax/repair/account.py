@@ -85,9 +85,9 @@ def repaired_by(storage: str) -> Callable[[Finding], Repairs]:
             about = [(repair, step) for repair, step in _about(storage, finding) if _may_mend(repair, step, finding)]
         except EventLogError:
             return NO_REPAIR
-        mended = (_in_words(repair, step) for repair, step in about if step["number"] in repair.proven)
+        mended = tuple(_in_words(repair, step) for repair, step in about if step["number"] in repair.proven)
         taken = ((repair, step) for repair, step in about if step["number"] in repair.answered.keys() - repair.proven)
-        return Repairs(" ".join(mended), " ".join(_begun_in_words(repair, step) for repair, step in taken))
+        return Repairs(mended, tuple(_begun_in_words(repair, step) for repair, step in taken))
 
     return told
 

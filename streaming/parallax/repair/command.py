@@ -266,7 +266,10 @@ def _check_may_begin(made: Plan, look: Look) -> None:
     if why := disturbed(look):
         raise RepairCommandError(f"repair run: {why}; run it once every replica is in sync. Nothing was changed")
     if why := outdated(made, look):
-        raise RepairCommandError(f"repair run: the plan is out of date ({why}); plan again. Nothing was changed")
+        again = "plan again, with the same options of `parallax repair plan`"
+        if (first := made.steps[0].number) > 1:
+            again = f"if a step before step {first} was not run, run that first; if all were, {again}"
+        raise RepairCommandError(f"repair run: the plan is out of date ({why}): {again}. Nothing was changed")
 
 
 def resume(settings: Settings, wanted: str, say: Say) -> Repair:

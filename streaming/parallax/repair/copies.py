@@ -294,7 +294,7 @@ def _title(look: Look, source: int, move: Move, *, is_said: bool) -> str:
     spare = {"spare": in_words(move.copied)} if act is Act.STAND_IN else {}
     line = act.begin(right=f"broker {source}", place=name, **named, **spare)
     rest = {
-        Act.LEAD: f" of {name}: that it is right {GIVEN}." if is_said else f": it is right about {name}.",
+        Act.LEAD: f" {name}: that it is right {GIVEN}." if is_said else f" {name}: it is right about it.",
         Act.DROP: f" of {name}.",
         Act.COPY: f" of {name}, from broker {source}.",
         Act.ORDER: f": {name} was assigned to {list(move.replicas)}.",

@@ -1,10 +1,12 @@
 """Adds up the rows that a reader showed, by blocks of offsets. Readers with equal sums showed the same rows.
 
-A block is 4,096 (`BLOCK`) offsets. Each row has a keyed fingerprint of 128 bits. The digest of a block is how many rows
+A block is 128 (`BLOCK`) offsets. Each row has a keyed fingerprint of 128 bits. The digest of a block is how many rows
 of each kind it has, and the sum of their fingerprints. A block may be divided into parts at any offset: their sums add
-up to the sum of the block, in any order. A cleaner or an election may change some fields of a row that stays. These
-fields do not go into the fingerprint: the batch's leader epoch, and of an end marker all but its offset, producer and
-type (docs/contribute/theory.md).
+up to the sum of the block, in any order. A part may also have several blocks: where many producers have transactions,
+their list would be longer than the rows are worth.
+
+A cleaner or an election may change some fields of a row that stays. These fields do not go into the fingerprint: the
+batch's leader epoch, and of an end marker all but its offset, producer and type (docs/contribute/theory.md).
 
 Sums say nothing of transactions that are open at the end of a block. So each part also lists, for each producer, which
 transaction it ends and which it leaves open (`MOVE`). `carried` follows transactions from part to part.
@@ -35,9 +37,20 @@ allow_read_only()
 
 Array = np.ndarray[Any, Any]
 
-BLOCK_BITS = 12
+BLOCK_BITS = 7
 BLOCK = 1 << BLOCK_BITS
-"""Offsets of a block; a power of two, and a block begins at a multiple of it."""
+"""Offsets of a block; a power of two, and a block begins at a multiple of it.
+
+Readers of a partition end their micro-batches at unlike offsets. Up to the last end of a block that all have passed,
+none of their rows need be read. The sums of a block take about 22 bytes of a file's footer."""
+
+JOINED_BITS = 12
+"""A part ends where 2**12 = 4,096 offsets end, however many producers have transactions there."""
+
+MOVE_OFFSETS = 128
+"""Parts go on over the end of a block while they have more than one `MOVE` for so many offsets.
+
+More exactly, for so many of the largest power of two that divides the end. So all readers end parts at like offsets."""
 
 KINDS = ("records", "commits", "aborts", "listed", "emptied")
 """Columns of `PART` that count rows, one for each `RowKind` but POSITION, in the order of the kinds."""
@@ -45,7 +58,7 @@ KINDS = ("records", "commits", "aborts", "listed", "emptied")
 PART = np.dtype(
     [
         ("range", "<i4"),
-        ("block", "<i8"),
+        ("block_end", "<i8"),
         *((name, "<i4") for name in KINDS),
         ("low", "<u8"),
         ("high", "<u8"),
@@ -54,11 +67,11 @@ PART = np.dtype(
         ("contradicted", "<i4"),
     ]
 )
-"""The sums of some neighbouring rows of one block. ``range``: the number that the caller gave to the run of rows to
-which they belong (`Digester.add_up`). ``block``: their offsets divided by `BLOCK`. ``low`` and ``high``: the sum of
-their fingerprints, each half modulo 2^64. ``first_epoch``, ``last_epoch``: the lowest and the highest leader epoch of
-their batches, -1 if no batch has one. ``contradicted``: how many records have another outcome than the first record
-of their transaction in the part, and how many end markers contradict that first record."""
+"""The sums of some neighbouring rows, of one block or several. ``range``: the number that the caller gave to the run of
+rows to which they belong (`Digester.add_up`). ``block_end``: one past the last offset of the last block. ``low`` and
+``high``: the sum of their fingerprints, each half modulo 2^64. ``first_epoch``, ``last_epoch``: the lowest and the
+highest leader epoch of their batches, -1 if no batch has one. ``contradicted``: how many records have another outcome
+than the first record of their transaction in the part, and how many end markers contradict that first record."""
 
 MOVE = np.dtype(
     [
@@ -82,8 +95,9 @@ there is none."""
 NOTHING = -1
 
 _WORDS = 8
-_SLOTS = 2 * BLOCK
-"""Places of the table of a block's producers: twice as many as it can have."""
+_SLOT_BITS = JOINED_BITS + 1
+_SLOTS = 1 << _SLOT_BITS
+"""Places of the table of a part's producers: twice as many as it can have."""
 
 _RECORD, _COMMIT, _ABORT, _LISTED = (
     int(kind) for kind in (RowKind.RECORD, RowKind.COMMIT, RowKind.ABORT, RowKind.LISTED)
@@ -145,16 +159,28 @@ def _mixed(low: Any, high: Any) -> Any:
 def _hashed(producer: Any) -> Any:
     """Where a producer's move is looked for first."""
     x = np.uint64(producer) * np.uint64(0xC4CEB9FE1A85EC53)
-    return np.int64(x >> np.uint64(64 - BLOCK_BITS - 1))
+    return np.int64(x >> np.uint64(64 - _SLOT_BITS))
 
 
 @njit(forceinline=True)
-def _new_part(part: Any, of: Any, block: Any) -> None:
-    part.range, part.block = of, block
+def _new_part(part: Any, of: Any) -> None:
+    part.range = of
     part.records = part.commits = part.aborts = part.listed = part.emptied = 0
     part.low = part.high = np.uint64(0)
     part.first_epoch = part.last_epoch = NOTHING
     part.contradicted = 0
+
+
+@njit(forceinline=True)
+def _end(offset: Any, bits: Any) -> Any:
+    """One past the last of ``2**bits`` offsets that begin at a multiple of it."""
+    return ((offset >> bits) + 1) << bits
+
+
+@njit(forceinline=True)
+def _is_enough(block_end: Any, moves: Any) -> Any:
+    """Whether a part may end at the end of a block, for all moves that it has."""
+    return moves * MOVE_OFFSETS <= block_end & -block_end
 
 
 @njit(forceinline=True)
@@ -222,6 +248,7 @@ def _kernel(frozen: tuple[int, ...]) -> Any:
         parts: Array,
         moves: Array,
         bits: int,
+        joined_bits: int,
     ) -> tuple[int, int]:  # pragma: no cover - compiled
         kinds, offsets, times, epochs, producers, producer_epochs, outcomes, his, los, contents, key_sizes, sizes = (
             columns
@@ -233,13 +260,17 @@ def _kernel(frozen: tuple[int, ...]) -> Any:
             i, end = begins[run], begins[run + 1]
             while i < end:
                 # One part: its sums stay in registers.
-                block, first, begin = offsets[i] >> bits, n_moves, i
+                first, begin = n_moves, i
+                block_end, last = _end(offsets[i], bits), _end(offsets[i], joined_bits)
                 low, high, others, against = np.uint64(0), np.uint64(0), np.int64(0), np.int64(0)
                 first_epoch, last_epoch = np.int32(_MOST), np.int32(NOTHING)
                 part = parts[n_parts]
-                _new_part(part, ranges[run], block)
-                while i < end and offsets[i] >> bits == block:
+                _new_part(part, ranges[run])
+                while i < end:
                     offset, kind, outcome, producer = offsets[i], kinds[i], outcomes[i], producers[i]
+                    if offset >= last or (offset >= block_end and _is_enough(block_end, n_moves - first)):
+                        break
+                    block_end = max(block_end, _end(offset, bits))
                     what = np.uint64(kind) | np.uint64(np.uint8(outcome)) << np.uint64(8)
                     if kind == _RECORD:
                         what |= np.uint64(np.uint32(producer_epochs[i])) << np.uint64(32) | of_content
@@ -262,7 +293,8 @@ def _kernel(frozen: tuple[int, ...]) -> Any:
                         move, n_moves = _move_of(table, n_parts, producer, moves, first, n_moves)
                         against += _moved(moves[move], kind, offset, outcome, his[i], los[i])
                     i += 1
-                part.records, part.low, part.high, part.contradicted = i - begin - others, low, high, against
+                part.block_end, part.records, part.contradicted = block_end, i - begin - others, against
+                part.low, part.high = low, high
                 if last_epoch >= 0:
                     part.first_epoch, part.last_epoch = first_epoch, last_epoch
                 n_parts += 1
@@ -280,7 +312,19 @@ _SAMPLE = (
 )
 
 
-_FROZEN = (_RECORD, _COMMIT, _ABORT, _LISTED, _NONE, _COMMITTED, _ABORTED, _UNDECIDED, _OF_CONTENT)
+_FROZEN = (
+    _RECORD,
+    _COMMIT,
+    _ABORT,
+    _LISTED,
+    _NONE,
+    _COMMITTED,
+    _ABORTED,
+    _UNDECIDED,
+    _OF_CONTENT,
+    MOVE_OFFSETS,
+    _SLOT_BITS,
+)
 
 
 def _read_only(sample: Any) -> Any:
@@ -298,6 +342,7 @@ _add_up = njit(
             _read_only(_SAMPLE[4]),
             *(typeof(one) for one in _SAMPLE[5:]),
             types.int64,
+            types.int64,
         )
     ],
     cache=True,
@@ -309,13 +354,15 @@ _add_up = njit(
 class Digests:
     """The sums of some rows that one reader was shown, and which transactions these rows end or leave open.
 
-    The rows are divided into *parts*: each has rows of one block that follow one another. A block may have several.
+    The rows are divided into *parts*: each has rows that follow one another, of one block or several. A block may also
+    have several.
 
     Attributes:
         parts: an array of `PART`, one item for each part, in the order of the rows: how many rows of each kind the part
             has, and the sum of their fingerprints. The sums of all parts of a block add up to those of the block.
-        moves: an array of `MOVE`, in the order of the parts. It has one item for each part and each producer with
-            transactional rows there: which transaction the part ends, and which it leaves open.
+        moves: an array of `MOVE`, in the order of the parts. It has an item for each part and each producer with
+            transactional rows there: which transaction the part ends, and which it leaves open. A part that was
+            `joined` may have several of one producer, in the order of its rows.
     """
 
     parts: Array
@@ -343,34 +390,39 @@ class Digests:
             begin += len(one.parts)
         return cls(np.concatenate([one.parts for one in several]), np.concatenate(moves))
 
-    def merged(self, ranges: Array) -> Digests:
-        """The same sums, where several ranges have become one: it has one part for each block.
+    def joined(self, ranges: Array | None = None) -> Digests:
+        """The same sums in as few parts as may be: one for each range and ``2**JOINED_BITS`` offsets.
+
+        A part then has one move of each producer, as if its rows had been added up as one part.
 
         Args:
-            ranges: for each value of the column ``range`` of ``parts``, its new value. It grows with the rows.
+            ranges: int32[n], where several ranges have become one: for each value of the column ``range`` of ``parts``,
+                its new value. Those of one new range are in offset order. None if the ranges stay as they are.
         """
-        of = ranges[self.parts["range"]]
+        if not len(self.parts):
+            return self
+        of = self.parts["range"] if ranges is None else ranges[self.parts["range"]]
         in_turn = np.argsort(of, kind="stable")
-        parts = self.parts[in_turn]
-        parts["range"] = of[in_turn]
+        parts, of = self.parts[in_turn], of[in_turn]
+        many = (parts["block_end"] - 1) >> JOINED_BITS
         is_first = np.ones(len(parts), np.bool_)
-        is_first[1:] = (np.diff(parts["range"]) != 0) | (np.diff(parts["block"]) != 0)
+        is_first[1:] = (many[1:] != many[:-1]) | (of[1:] != of[:-1])
         begins, to = np.flatnonzero(is_first), np.empty(len(parts), np.int32)
         to[in_turn] = np.cumsum(is_first) - 1
-        made = parts[begins].copy()
-        if len(made):
-            for name in (*KINDS, "low", "high", "contradicted"):
-                made[name] = np.add.reduceat(parts[name], begins, dtype=PART[name])
-            known = np.where(parts["first_epoch"] < 0, _MOST, parts["first_epoch"])
-            lowest = np.minimum.reduceat(known, begins)
-            made["first_epoch"] = np.where(lowest == _MOST, NOTHING, lowest)
-            made["last_epoch"] = np.maximum.reduceat(parts["last_epoch"], begins)
-        moves, against = _merged_moves(self.moves, to)
+        made = parts[begins]
+        made["range"] = of[begins]
+        for name in (*KINDS, "low", "high", "contradicted"):
+            made[name] = np.add.reduceat(parts[name], begins, dtype=PART[name])
+        for name in ("block_end", "last_epoch"):
+            made[name] = np.maximum.reduceat(parts[name], begins)
+        # As numbers without a sign -1, which is none, is the highest.
+        made["first_epoch"] = np.minimum.reduceat(parts["first_epoch"].astype(np.uint32), begins).astype(np.int32)
+        moves, against = _joined_moves(self.moves, to)
         np.add.at(made["contradicted"], against, 1)
         return Digests(made, moves)
 
 
-def _merged_moves(moves: Array, parts: Array) -> tuple[Array, Array]:
+def _joined_moves(moves: Array, parts: Array) -> tuple[Array, Array]:
     """Join the moves of each producer whose parts have become one; and in which parts one contradicts the next.
 
     Args:
@@ -417,17 +469,22 @@ class Digester:
         key: the 16 secret bytes with which keys and contents were hashed; sums are comparable only under the same key.
         bits: how many of the fingerprint's 128 bits to use; fewer for tests of collisions.
         block_bits: a block has ``2**block_bits`` offsets; fewer bits for tests with few rows.
+        joined_bits: a part has at most ``2**joined_bits`` offsets; ``block_bits`` for parts of one block each.
 
     Raises:
-        ValueError: the key is not 16 bytes long.
+        ValueError: the key is not 16 bytes long, or parts are too large for the table of their producers.
     """
 
-    def __init__(self, key: bytes, bits: int = 128, block_bits: int = BLOCK_BITS) -> None:
+    def __init__(
+        self, key: bytes, bits: int = 128, block_bits: int = BLOCK_BITS, joined_bits: int = JOINED_BITS
+    ) -> None:
         if len(key) != 16:
             raise ValueError(f"the hash key must be 16 bytes (128 bits), not {len(key)}")
+        if joined_bits > JOINED_BITS:
+            raise ValueError(f"2^{joined_bits} offsets are too many for one part")
         derived = hashlib.blake2b(key=key, person=b"parallax blocks", digest_size=8 * _WORDS).digest()
         self._keys = np.frombuffer(derived, np.uint64)
-        self._bits = block_bits
+        self._of_parts = block_bits, joined_bits
         kept = (1 << bits) - 1
         self._mask = np.array([kept & (2**64 - 1), kept >> 64], np.uint64)
         self._table = np.full(_SLOTS, NOTHING, np.int64)
@@ -448,7 +505,8 @@ class Digester:
             self._parts, self._moves = np.empty(n, PART), np.empty(n, MOVE)
         given = tuple(np.ascontiguousarray(columns[name], dtype) for name, dtype in COLUMNS.items())
         where = np.ascontiguousarray(begins, np.int64), np.ascontiguousarray(ranges, np.int32)
-        counts = _add_up(*where, given, self._keys, self._mask, self._table, self._parts, self._moves, self._bits)
+        made = self._table, self._parts, self._moves
+        counts = _add_up(*where, given, self._keys, self._mask, *made, *self._of_parts)
         self._table[:] = NOTHING
         return Digests(self._parts[: counts[0]].copy(), self._moves[: counts[1]].copy())
 
@@ -471,44 +529,46 @@ class Open:
 
 
 def carried(before: Mapping[int, Open], moves: Array) -> tuple[dict[int, Open], int]:
-    """Follow the open transactions through one part (an item of `PART`), from its beginning to its end.
+    """Follow the open transactions of one reader through neighbouring parts (items of `PART`).
 
     Args:
-        before: by producer id, the transactions that are open where the part begins.
-        moves: the part's rows of `MOVE`, all of one reader.
+        before: by producer id, the transactions that are open where the first part begins.
+        moves: the rows of `MOVE` of all these parts, in their order.
 
     Returns:
-        A tuple: by producer id, the transactions that are open where the part ends; and how many transactions of
-        ``before`` the part contradicts. It does so if their records, or the end marker, have another outcome there.
+        A tuple: by producer id, the transactions that are open where the last part ends; and how often a part
+        contradicts a transaction that is open where it begins. It does so if its records, or its end marker, have
+        another outcome.
     """
     after, against = dict(before), 0
-    for move in moves:
-        producer = int(move["producer_id"])
+    for _, producer, shown, end, end_kind, *begins in moves.tolist():
         known = after.get(producer)
         if known is not None:
-            against += _differs(known.outcome, move)
-            if move["end"] >= 0:
+            against += _differs(known.outcome, shown, end, end_kind)
+            if end >= 0:
                 del after[producer]
-        if move["start"] >= 0 and producer not in after:
-            after[producer] = Open(*(int(move[name]) for name in ("start", "outcome", "key_hash_hi", "key_hash_lo")))
+        if begins[0] >= 0 and producer not in after:
+            after[producer] = Open(*begins)
     return after, against
 
 
-def _differs(outcome: int, move: Any) -> bool:
-    """Whether a part goes on otherwise with a transaction that was shown with an outcome."""
-    if move["shown"] >= 0:
-        return bool(move["shown"] != outcome)  # And what it shows is held against its own end marker.
-    if move["end"] < 0 or outcome == _UNDECIDED:
+def _differs(outcome: int, shown: int, end: int, end_kind: int) -> bool:
+    """Whether a part goes on otherwise with a transaction that was shown with an outcome; the rest is as in `MOVE`."""
+    if shown >= 0:
+        return shown != outcome  # And what it shows is held against its own end marker.
+    if end < 0 or outcome == _UNDECIDED:
         return False
-    return bool(outcome != (_COMMITTED if move["end_kind"] == _COMMIT else _ABORTED))
+    return outcome != (_COMMITTED if end_kind == _COMMIT else _ABORTED)
 
 
 __all__ = [
     "BLOCK",
     "BLOCK_BITS",
     "COLUMNS",
+    "JOINED_BITS",
     "KINDS",
     "MOVE",
+    "MOVE_OFFSETS",
     "NOTHING",
     "PART",
     "Digester",

@@ -2,8 +2,9 @@
 
 `parallax.replica.digests` makes them. Where the sums of two replicas are equal, an audit need not read their rows. A
 commit makes rows and sums visible together. So there are no sums of rows that were written twice, or by a Spark task
-that failed. Compaction joins the sums as it joins the rows, and retention drops both. If another version of Parallax
-wrote a file, its rows can be used, and its sums cannot. Several files have sums together only if each of them has.
+that failed. Compaction joins the sums as it joins the rows, and retention drops both. Compaction also joins those of
+neighbouring blocks: only a live comparison needs them one by one. Sums in the format before can be used.
+Of a file in any other format only the rows can. Several files have sums together only if each of them has.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from parallax.model import CONTENT_VERSION, UNKNOWN, IsolationLevel, ReadEvent, TopicPartition
-from parallax.replica.digests import BLOCK_BITS, COLUMNS, MOVE, PART, Array, Digester, Digests
+from parallax.replica.digests import COLUMNS, MOVE, PART, Array, Digester, Digests
 from parallax.source.planning import Piece
 from parallax.views import order
 from parallax.views.commits import TableLog
-from parallax.views.packed import head_of, packed, tables_of
+from parallax.views.packed import head_of, of_planes, packed, planes, tables_of
 from parallax.views.parquet import BROKER
 from parallax.views.positions import open_table
 
@@ -40,7 +41,10 @@ event was reported.
 
 _QUIET = (ReadEvent.OK, ReadEvent.PARTITION_ADDED)
 _KEY = "parallax.blocks"
-_FORMAT = {"format": 1, "block_bits": BLOCK_BITS, "content": int(CONTENT_VERSION)}
+_FORMAT = {"format": 2, "content": int(CONTENT_VERSION)}
+_BY_NUMBER = 1
+"""The format before. It has the number of a block in place of its end."""
+
 _TABLES = (RANGE, PART, MOVE)
 _AT_A_TIME = 8
 
@@ -103,10 +107,10 @@ class Blocks:
             digests.append(Digests(parts, one.digests.moves))
         return cls(places, ids, np.concatenate(ranges), Digests.concat(digests))
 
-    def merged(self) -> Blocks:
-        """The same sums in less room: ranges that go on from each other as one, and each block of them as one part.
+    def joined(self) -> Blocks:
+        """The same sums in less room: ranges that go on from each other as one, and few parts (`Digests.joined`).
 
-        Between blocks, sums are then known only where a merged range ends.
+        It is for rows in which no micro-batch ends any more: cuts are lost.
         """
         in_turn = np.argsort(self.ranges["place"], kind="stable")
         ranges = self.ranges[in_turn]
@@ -119,7 +123,7 @@ class Blocks:
         made["start"] = ranges["start"][np.append(0, last[:-1] + 1)[: len(last)]]
         of_range = np.empty(len(ranges), np.int32)
         of_range[in_turn] = number
-        return Blocks(self.places, self.topic_ids, made, self.digests.merged(of_range))
+        return Blocks(self.places, self.topic_ids, made, self.digests.joined(of_range))
 
     def told(self) -> dict[str, str]:
         """The sums as a key and its value for the footer of a file; empty if there are none.
@@ -130,7 +134,7 @@ class Blocks:
             return {}
         tables = self.ranges, self.digests.parts, self.digests.moves
         head = {**_FORMAT, "places": self.places, "topic_ids": self.topic_ids, "rows": [len(one) for one in tables]}
-        return {_KEY: packed(head, tables)}
+        return {_KEY: packed(head, map(planes, tables))}
 
 
 class ByPlace:
@@ -202,9 +206,13 @@ def blocks_of(footer: Mapping[bytes, bytes] | None) -> Blocks:
         return Blocks.none()
     try:
         head, raw = head_of(text)
-        if any(head.get(name) != value for name, value in _FORMAT.items()):
+        if head["content"] != _FORMAT["content"] or head["format"] not in (_BY_NUMBER, _FORMAT["format"]):
             return Blocks.none()
-        ranges, parts, moves = tables_of(raw, zip(_TABLES, head["rows"], strict=True))
+        tables = tables_of(raw, zip(_TABLES, head["rows"], strict=True))
+        is_of_now = head["format"] == _FORMAT["format"]
+        ranges, parts, moves = [of_planes(one) if is_of_now else one.copy() for one in tables]
+        if not is_of_now:
+            parts["block_end"] = (parts["block_end"] + 1) << head["block_bits"]
         places = tuple(TopicPartition(*place) for place in head["places"])
         return Blocks(places, tuple(head["topic_ids"]), ranges, Digests(parts, moves))
     except (KeyError, TypeError, ValueError):

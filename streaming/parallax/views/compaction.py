@@ -147,7 +147,7 @@ def _join(storage: str, name: str, run: Sequence[File]) -> None:
             blocks.append(blocks_of(parquet.metadata.metadata))
             for batch in parquet.iter_batches(_ROWS, use_threads=False):
                 made.take(shaped(batch, shape))
-    size = made.close({**order.told(parts), **Blocks.concat(blocks).told()})
+    size = made.close({**order.told(parts), **Blocks.concat(blocks).joined().told()})
     at_ms = max(file.at_ms for file in run)
     replace(storage, name, run, [AddAction(made.path, size, values, at_ms, data_change=False, stats=made.statistics)])
 

@@ -32,6 +32,30 @@ def packed(head: Mapping[str, Any], tables: Iterable[Array]) -> str:
     return base64.b64encode(zlib.compress(raw)).decode()
 
 
+def planes(table: Array) -> Array:
+    """The bytes of an array, such that they pack well: a row for each byte of an item, with what it changes by.
+
+    Args:
+        table: one-dimensional, of any type.
+
+    Returns:
+        uint8[item size, n], which `of_planes` turns back.
+    """
+    raw = np.ascontiguousarray(table).view(np.uint8).reshape(len(table), table.dtype.itemsize)
+    return np.ascontiguousarray(np.diff(raw, axis=0, prepend=np.zeros((1, raw.shape[1]), np.uint8)).T)
+
+
+def of_planes(table: Array) -> Array:
+    """The array whose bytes `planes` has turned.
+
+    Args:
+        table: one-dimensional, of the type and length of the result, with the bytes that `planes` made.
+    """
+    raw = table.view(np.uint8).reshape(table.dtype.itemsize, len(table))
+    made = np.ascontiguousarray(np.cumsum(raw, axis=1, dtype=np.uint8).T)
+    return made.view(table.dtype).reshape(len(table))
+
+
 def head_of(text: bytes) -> tuple[dict[str, Any], bytes]:
     """The head that was packed, and the bytes of the arrays for `tables_of`.
 
@@ -72,4 +96,4 @@ def tables_of(raw: bytes, shapes: Iterable[tuple[np.dtype[Any], Any]]) -> list[A
     return made
 
 
-__all__ = ["Array", "GarbledError", "head_of", "packed", "tables_of"]
+__all__ = ["Array", "GarbledError", "head_of", "of_planes", "packed", "planes", "tables_of"]

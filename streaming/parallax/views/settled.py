@@ -1,6 +1,6 @@
 """Decides which rows of the views no longer need to be kept, with ``storage.record: blocks``. Pure.
 
-A row may go if all of this holds of its block of ``2**BLOCK_BITS`` offsets:
+A row may go if all of this holds of its block of 4,096 offsets (`BLOCK`):
 
 - Each broker that holds the partition has shown the whole block, at both isolation levels, in one reading that went
   through. So has each other broker that has recorded any of it. In each level their sums are equal. No row there is
@@ -21,13 +21,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from parallax.model import TopicPartition
-from parallax.replica.digests import BLOCK_BITS, KINDS, Array, Digests
+from parallax.replica.digests import JOINED_BITS, KINDS, Array, Digests
 from parallax.views.blocks import Blocks, ByPlace
 from parallax.views.tables import VIEWS
 
 _SUMS = (*KINDS, "low", "high")
 _BY_THEMSELVES = ("listed", "emptied", "contradicted")
-_SIZE = 1 << BLOCK_BITS
+BLOCK = 1 << JOINED_BITS
+"""Offsets whose rows stay or go together; a block begins at a multiple of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,19 +90,19 @@ class _Reading:
     @property
     def blocks(self) -> Array:
         """The number of each part's block."""
-        return np.asarray(self.digests.parts["block"])
+        return np.asarray((self.digests.parts["block_end"] - 1) >> JOINED_BITS)
 
     def touches(self, blocks: Array) -> Array:
         """For each block, whether the reader has read any offset of it."""
-        first = np.searchsorted(self._ends, blocks * _SIZE, "right")
+        first = np.searchsorted(self._ends, blocks * BLOCK, "right")
         starts = np.append(self._starts, np.iinfo(np.int64).max)
-        return np.asarray(starts[first] < (blocks + 1) * _SIZE)
+        return np.asarray(starts[first] < (blocks + 1) * BLOCK)
 
     def covers(self, blocks: Array) -> Array:
         """For each block, whether the reader has read all of it in one go, without an event."""
         mask = np.zeros(len(blocks), np.bool_)
-        first = np.searchsorted(self._starts, blocks * _SIZE, "right") - 1
-        last = np.searchsorted(self._ends, (blocks + 1) * _SIZE)
+        first = np.searchsorted(self._starts, blocks * BLOCK, "right") - 1
+        last = np.searchsorted(self._ends, (blocks + 1) * BLOCK)
         known = (first >= 0) & (last < len(self._ends))
         first, last = first[known], last[known]
         mask[known] = (self._run[first] == self._run[last]) & (self._events[last + 1] == self._events[first])
@@ -110,7 +111,7 @@ class _Reading:
     def totals(self, blocks: Array) -> dict[str, Array]:
         """For each block, what all of its rows add up to."""
         parts = self.digests.parts
-        at, made = np.searchsorted(blocks, parts["block"]), {}
+        at, made = np.searchsorted(blocks, self.blocks), {}
         for name in dict.fromkeys((*_SUMS, *_BY_THEMSELVES)):
             made[name] = np.zeros(len(blocks), np.uint64)
             np.add.at(made[name], at, parts[name].astype(np.uint64))
@@ -139,14 +140,14 @@ def _spans(readers: Mapping[Reader, _Reading], settled: Settled) -> Array:
         return nothing
     blocks = np.unique(np.concatenate([one.blocks for one in recorded]))
     agrees = _agrees(readers, settled.brokers, blocks)
-    agrees &= (blocks + 1) * _SIZE <= settled.up_to
+    agrees &= (blocks + 1) * BLOCK <= settled.up_to
     for start, end in settled.but:
-        agrees &= ((blocks + 1) * _SIZE <= start) | (blocks * _SIZE >= end)
+        agrees &= ((blocks + 1) * BLOCK <= start) | (blocks * BLOCK >= end)
     agrees &= ~_goes_on(recorded, blocks, ~agrees)
     if not agrees.any():
         return nothing
     edges = np.flatnonzero(np.diff(np.concatenate([[False], agrees, [False]]).astype(np.int8)))
-    return np.stack([blocks[edges[::2]] * _SIZE, (blocks[edges[1::2] - 1] + 1) * _SIZE], axis=1)
+    return np.stack([blocks[edges[::2]] * BLOCK, (blocks[edges[1::2] - 1] + 1) * BLOCK], axis=1)
 
 
 def _agrees(readers: Mapping[Reader, _Reading], hosting: frozenset[int], blocks: Array) -> Array:
@@ -183,4 +184,4 @@ def _goes_on(readers: Iterable[_Reading], blocks: Array, stays: Array) -> Array:
     return np.asarray(np.cumsum(change)[:-1] > 0)
 
 
-__all__ = ["Reader", "Settled", "agreed_spans"]
+__all__ = ["BLOCK", "Reader", "Settled", "agreed_spans"]

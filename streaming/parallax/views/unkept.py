@@ -101,7 +101,7 @@ def _sums(storage: str, files: Mapping[str, Iterable[File]]) -> dict[Reader, Blo
         for file in of:
             with folder.open_input_file(unquote(file.path)) as source:
                 # Merged, those of a day of a million records a second take some gigabytes.
-                found[view, _broker(file)].append(blocks_of(pq.read_metadata(source).metadata).merged())
+                found[view, _broker(file)].append(blocks_of(pq.read_metadata(source).metadata).joined())
     return {reader: Blocks.concat(several) for reader, several in found.items()}
 
 
@@ -144,7 +144,7 @@ def _without(files: fs.FileSystem, file: File, spans: _Spans) -> _Made | None:
     times = order.parts_of(footer, file.at_ms, total)
     counts = np.bincount(np.searchsorted(np.cumsum(times[:, 1]), change.of_row, "right"), minlength=len(times))
     left = np.stack([times[:, 0], counts], axis=1)[counts > 0]
-    size = made.close({**order.told(left.tolist()), **blocks.merged().told()})
+    size = made.close({**order.told(left.tolist()), **blocks.joined().told()})
     action = AddAction(made.path, size, dict(file.values), file.at_ms, data_change=False, stats=made.statistics)
     return _Made(file, action, total - made.rows)
 

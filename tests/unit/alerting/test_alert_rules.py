@@ -129,7 +129,7 @@ def test_each_rule_that_does_not_wait_looks_back_at_nothing_and_has_the_cases_of
 def test_every_alert_has_its_annotations_and_a_section_in_the_runbook() -> None:
     runbook = (ROOT / "docs/runbook.md").read_text()
     sections = {title.lower() for title in re.findall(r"^## (\w+)$", runbook, re.MULTILINE)}
-    others = {"ParallaxWatchdog": "none", "ParallaxFindingAcknowledged": "info"}
+    others = {"ParallaxWatchdog": "none", "ParallaxFindingAcknowledged": "info", "ParallaxFindingLessGrave": "info"}
     for alert in ALERTS:
         name = alert["alert"]
         assert name.startswith("Parallax")
@@ -167,6 +167,7 @@ if shutil.which("amtool"):
             (["severity=critical", "alertname=ParallaxDivergenceConfirmed", "finding_id=f1"], "chat,page"),
             (["severity=warning", "alertname=ParallaxMarkerMissing"], "chat,ticket"),
             (["severity=info", "alertname=ParallaxFindingAcknowledged"], "chat,note"),
+            (["severity=info", "alertname=ParallaxFindingLessGrave", "finding_id=f1"], "chat-note,note"),
             (["severity=none", "alertname=ParallaxWatchdog"], "dead-man"),
             (["severity=high", "alertname=DiskFull"], "chat,page"),
         ):
@@ -175,7 +176,9 @@ if shutil.which("amtool"):
     @pytest.mark.parametrize("service", ["webhook_configs", "slack_configs", "pagerduty_configs", "email_configs"])
     def test_amtool_accepts_each_service_once_its_lines_are_turned_on(service: str, tmp_path: Path) -> None:
         text = (ROOT / "deploy/alertmanager/alertmanager.yaml").read_text()
-        with_it = {"webhook_configs": ["page"], "pagerduty_configs": ["page", "ticket"]}.get(service, ["chat"])
+        with_it = {"webhook_configs": ["page"], "pagerduty_configs": ["page", "ticket"]}.get(
+            service, ["chat", "chat-note"]
+        )
         if service != "webhook_configs":
             text = receivers.turned_on(text, service, with_it)
         (tmp_path / "alertmanager.yaml").write_text(text)

@@ -155,7 +155,7 @@ LABELS_OF_WHAT_IS_OPEN = {
     "parallax_finding_info": LABELS
     | {"record_offset", "runbook", "turn", "headline", "summary", "command", "page_url"},
     "parallax_finding_acknowledgement_info": LABELS | {"by", "comment"},
-    "parallax_hanging_transaction_start_timestamp_seconds": {"topic", "partition", "producer_id"},
+    "parallax_hanging_transaction_start_timestamp_seconds": {"topic", "partition", "producer_id", "standing"},
     "parallax_replica_outage_info": {"broker_id", "headline", "now", "outcome"},
     "parallax_build_info": {"version", "pyspark", "delta"},
     "parallax_job_info": {"options"},
@@ -468,7 +468,8 @@ def test_what_an_operator_does_not_want_read_is_told_since_when(full: MonitorSta
 
 
 def test_a_transaction_that_hangs_is_told_since_when(full: MonitorState) -> None:
-    assert samples(full)["hanging_transaction_start_timestamp_seconds", ("orders", "0", "7")] == 900
+    labels = ("orders", "0", "7", "hangs: no coordinator will end it")
+    assert samples(full)["hanging_transaction_start_timestamp_seconds", labels] == 900
 
 
 class TestStandstills:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -14,6 +15,9 @@ from parallax.alerting.collector import ParallaxCollector
 from parallax.alerting.conditions import CONDITIONS, OUTAGE, OVER_S, Samples, Watch, name_of
 from parallax.alerting.listing import ALARMS
 from parallax.alerting.state import MonitorState
+from parallax.findings.hanging import Open
+from parallax.findings.hanging_life import Hanging
+from parallax.model import TopicPartition
 
 RULES = {
     rule["alert"]: rule
@@ -25,6 +29,7 @@ FOR_PROMETHEUS_ALONE = {
     "ParallaxAbsent",
     "ParallaxCoverageUnknown",
     "ParallaxFindingAcknowledged",
+    "ParallaxFindingLessGrave",
     "ParallaxFindingWorse",
     "ParallaxFindingsUnlisted",
     "ParallaxGuardHolds",
@@ -309,3 +314,47 @@ def test_a_broker_that_was_back_too_late_is_told_until_its_replicas_are_audited(
     assert looking.after(5, {"replica_late_timestamp_seconds": dict.fromkeys(replicas, 7.0)}) == [late]
     assert looking.after(OVER_S + 5, {"replica_late_timestamp_seconds": {replicas[1]: 7.0}}) == [late]
     assert looking.after(OVER_S + 5, {}) == []
+
+
+PLACE = TopicPartition("orders", 0)
+QUERY, OF_2 = (("query", "compare"),), (("broker_id", "2"),)
+ENDS = [
+    ("ParallaxQueryStalled", "query_last_progress_timestamp_seconds", QUERY, 0.0, 1e9, {}, "It makes progress again."),
+    ("ParallaxNothingWatched", "nothing_watched", (), 1.0, 0.0, {}, "A topic matches now, and is watched."),
+    ("ParallaxReplicaOffline", "replicas_offline", OF_2, 3.0, 0.0, broker(1), "Broker 2 answers for all of its"),
+    ("ParallaxReplicaOffline", "replicas_offline", OF_2, 3.0, 0.0, broker(0), "Broker 2 does not answer at all now."),
+    ("ParallaxReplicaOffline", "replicas_offline", OF_2, 3.0, None, {"broker_reachable": {(("broker_id", "1"),): 1.0}},
+     "Broker 2 holds no replica any more that is watched."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "metric", "labels", "wrong", "right", "more", "said"), ENDS)
+def test_an_end_whose_cause_the_job_knows_names_that_one_alone(
+    name: str, metric: str, labels: tuple[tuple[str, str], ...], wrong: float, right: float, more: Series, said: str
+) -> None:
+    looking = Looking()
+    assert looking.after(305, {metric: {labels: wrong}, **broker(1)})[0].startswith(name)
+    after: Series = {} if right is None else {metric: {labels: right}}
+    looking.after(OVER_S - 10, {**after, **broker(1), **more})
+    outcome = next(
+        about["outcome"] for state, about in zip(looking.states, looking.about, strict=True) if state == name
+    )
+    assert outcome.startswith(said)
+
+
+@pytest.mark.parametrize("name", sorted(CONDITIONS))
+def test_an_end_whose_cause_nobody_knows_names_no_two(name: str) -> None:
+    assert not re.search(r"[,;] or |watched no longer", CONDITIONS[name].left)
+
+
+@pytest.mark.parametrize("hangs", [True, False])
+def test_a_transaction_that_is_open_for_long_is_said_to_hang_only_where_it_does(hangs: bool) -> None:
+    standing = Hanging(Open(PLACE, 1, 7, 0, 60, 0), 60, "why", hangs=hangs, stands_since=1.0).standing_in_words
+    labels = (("partition", "0"), ("producer_id", "7"), ("standing", standing), ("topic", "orders"))
+    looking = Looking()
+    looking.after(5, {"hanging_transaction_start_timestamp_seconds": {labels: 1.0}})
+    said = CONDITIONS["ParallaxTransactionHanging"].headline.format_map(
+        {**looking.about[0], "topic": "o", "partition": 0}
+    )
+    assert ("hangs" in said) is hangs
+    assert ("longer than its broker allows" in said) is not hangs

@@ -9,7 +9,6 @@ import pytest
 
 from parallax.alerting.listing import FindingState, headline, over_in_words, what_came_of_it
 from parallax.findings.decide import Resolution
-from parallax.findings.exposure import NOBODY_LED
 from parallax.findings.in_brief import Seen, seen, was_in_words
 from parallax.kinds import Variant
 from parallax.model import NOBODY, FindingKind, FindingStatus
@@ -106,16 +105,28 @@ def test_what_is_over_has_the_words_of_its_headline_in_the_past(kind: FindingKin
 
 
 def test_the_end_of_what_may_have_been_read_names_the_command_that_shows_by_whom() -> None:
-    read = finding("f0f0f0f0f0", summary="Over. Consumers that read it there could read what was deleted.")
+    read = finding("f0f0f0f0f0", summary="Over.", evidence='{"was_readable": true}')
     shell = Shell(config="/etc/p.yaml")
-    assert what_came_of_it(read, shell) == (
-        f"{read.summary} Which groups may have read it: parallax findings readers f0f0f0f0 -c /etc/p.yaml"
-    )
-    nobody = replace(read, summary=f"{read.summary} Since 2026, {NOBODY_LED}.")
+    command = "parallax findings readers f0f0f0f0 -c /etc/p.yaml"
+    assert what_came_of_it(read, shell) == f"Over. Which groups may have read it: {command}"
+    for unknown in ("{}", '{"was_readable": null}'):
+        said = what_came_of_it(replace(read, evidence=unknown), shell)
+        assert said == f"Over. Whether consumers could read it is not known; which groups may have: {command}"
+    nobody = replace(read, evidence='{"was_readable": false}')
     frozen = replace(read, kind=FindingKind.READ_COMMITTED_FROZEN)
-    gone = replace(read, status=FindingStatus.RESOLVED, evidence='{"resolution": "object_gone"}')
-    for one in (nobody, frozen, gone):
+    ends = [
+        f'{{"was_readable": true, "resolution": "{how}"}}' for how in ("object_gone", "explained", "part_of_incident")
+    ]
+    over = [replace(read, status=FindingStatus.RESOLVED, evidence=end) for end in ends]
+    for one in (nobody, frozen, *over):
         assert what_came_of_it(one, shell) == one.summary
+
+
+def test_no_word_of_a_text_says_whether_what_is_over_may_have_been_read() -> None:
+    text = "Consumers that read it there could read it. No replica led that was seen to show it."
+    for known, ends in ((True, "Which groups"), (False, "to show it.")):
+        one = finding(summary=text, evidence=f'{{"was_readable": {str(known).lower()}}}')
+        assert ends in what_came_of_it(one, Shell())
 
 
 @pytest.mark.parametrize("how", [Resolution.PART, Resolution.EXPLAINED])

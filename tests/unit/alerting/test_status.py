@@ -239,6 +239,26 @@ def test_all_agree_only_once_what_the_logs_held_at_first_has_its_verdicts(
     assert monitor.says().condition is Condition.AGREE, "what is on its way later is not of the start"
 
 
+def test_all_agree_since_they_came_to_whatever_was_on_its_way_meanwhile(healthy: Monitor) -> None:
+    began = healthy.clock.now
+    for pending in (1, 0):
+        healthy.clock.now += 9
+        healthy.started()
+        healthy.state.update_findings(FindingsStatus(pending={TopicPartition("orders", 0): pending}))
+        said = healthy.says()
+        assert (said.condition is Condition.AGREE, said.since) == (not pending, began if not pending else began + 9)
+    healthy.state.update_progress([progress("new", broker=b) for b in BROKERS])
+    assert (healthy.says().condition, healthy.says().since) == (Condition.AGREE_IN_PART, healthy.clock.now)
+    healthy.compared(topic="new")
+    assert (healthy.says().condition, healthy.says().since) == (Condition.AGREE, began)
+    healthy.state.update_progress([progress(broker=2, reachable=False)])
+    assert healthy.says().condition is Condition.UNKNOWN
+    healthy.clock.now += 9
+    healthy.started()
+    healthy.compared(topic="new")
+    assert (healthy.says().condition, healthy.says().since) == (Condition.AGREE, healthy.clock.now)
+
+
 def test_what_is_known_in_part_and_what_is_known_whole_have_each_their_own_since(healthy: Monitor) -> None:
     for unknown in ({UnknownReason.BEFORE_FIRST_READING: (7, 7)}, {}):
         healthy.clock.now += 9

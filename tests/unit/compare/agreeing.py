@@ -15,7 +15,6 @@ from parallax.compare.blocks import Agreed, Recorded, agreed
 from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, VIEWS, Observations
 from parallax.compare.state import PartitionState
 from parallax.compare.step import step
-from parallax.compare.sums import Grain
 from parallax.model import Outcome, RowKind
 from parallax.replica.digests import COLUMNS, Digester, Digests
 from parallax.views.blocks import RANGE
@@ -24,7 +23,7 @@ from tests.unit.compare.history import BROKERS, SETTINGS, Row, abort, commit, ev
 BITS = 3
 PAUSE = 16
 LENGTH = 64
-DIGESTER = Digester(bytes(16), block_bits=BITS)
+DIGESTER = Digester(bytes(16), block_bits=BITS - 1, joined_bits=BITS)
 
 
 def log_of(draw: random.Random, odd: float) -> list[Row]:
@@ -121,7 +120,7 @@ class BothWays:
             )
             for (view, broker), its in read.items()
         }
-        found = agreed(added_up, dict.fromkeys(VIEWS, opens), Grain(block=BITS))
+        found = agreed(added_up, dict.fromkeys(VIEWS, opens))
         return found if found is not None and fits(self.by_blocks, found) else None
 
     def _hold(self, seen: list[Row], spared: Sequence[Row] = (), found: Agreed | None = None) -> None:

@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 
 from parallax.compare.blocks import Agreed, Alike, Recorded, agreed, alike
-from parallax.compare.sums import Grain, Reader
+from parallax.compare.sums import Reader
 from parallax.model import Outcome, RowKind
 from parallax.replica.digests import COLUMNS, Digester, Digests, Open
 from parallax.views.blocks import RANGE
 from tests.unit.compare import history
 from tests.unit.compare.history import RC, RU, Row, record
 
-GRAIN = Grain(block=2)
-DIGESTER = Digester(bytes(16), block_bits=GRAIN.block)
+DIGESTER = Digester(bytes(16), block_bits=2, joined_bits=2)
 READERS: list[Reader] = [(broker, view) for broker in (1, 2) for view in (int(RU), int(RC))]
 
 
@@ -26,14 +25,16 @@ def ranges(*ends: int, start: int = 0, whole: bool = True) -> Any:
     return np.array([(0, begin, end, 0, 0, whole) for begin, end in zip(starts, ends, strict=True)], RANGE)
 
 
-def recorded(rows: Iterable[Row], *ends: int, start: int = 0, topic: str = "id") -> Recorded:
+def recorded(
+    rows: Iterable[Row], *ends: int, start: int = 0, topic: str = "id", digester: Digester = DIGESTER
+) -> Recorded:
     """What was recorded of a reader that has read on to some ends."""
     spans, digests = ranges(*ends, start=start), []
     held = list(rows)
     for n, (_, begin, end, *_) in enumerate(spans.tolist()):
         its = [{**dict.fromkeys(COLUMNS, 0), **row} for row in held if begin <= row["offset"] < end]
         columns = {name: np.array([row[name] for row in its], dtype) for name, dtype in COLUMNS.items()}
-        digests.append(DIGESTER.add_up(np.array([0, len(its)]), np.array([n], np.int32), columns))
+        digests.append(digester.add_up(np.array([0, len(its)]), np.array([n], np.int32), columns))
     return Recorded(spans, [topic] * len(spans), Digests.concat(digests))
 
 
@@ -55,7 +56,7 @@ def of_all(rows: Iterable[Row], *ends: int, start: int = 0) -> dict[Reader, Reco
 
 
 def found(readers: dict[Reader, Recorded]) -> tuple[int, int, int] | None:
-    one = alike(readers, GRAIN)
+    one = alike(readers)
     return one and (one.start, one.end, one.rows)
 
 
@@ -85,31 +86,31 @@ class TestRecorded:
         assert not Recorded(spans, ["id", "id"], Digests.none()).is_whole
 
     def test_counts_all_rows_below_the_end_of_a_block_or_of_a_range(self) -> None:
-        assert recorded(plain(9), 3, 9).ends(GRAIN).tolist() == [3, 4, 8, 9]
+        assert recorded(plain(9), 3, 9).ends.tolist() == [3, 4, 8, 9]
 
     def test_leaves_a_transaction_open_until_its_end_marker(self) -> None:
         rows = [record(5, "a", "V", pid=7, outcome=Outcome.COMMITTED), *plain(12, 6), commit(12, 7)]
         one = recorded(rows, 7, 16)
-        assert one.opens({}, 0, 4, GRAIN) == {}
+        assert one.opens({}, 0, 4) == {}
         for end in (7, 8, 12):
-            assert {p: o.start for p, o in (one.opens({}, 0, end, GRAIN) or {}).items()} == {7: 5}
-        assert one.opens({}, 0, 16, GRAIN) == {}
+            assert {p: o.start for p, o in (one.opens({}, 0, end) or {}).items()} == {7: 5}
+        assert one.opens({}, 0, 16) == {}
 
     def test_carries_the_transactions_that_are_open_where_it_begins(self) -> None:
         one = recorded([*plain(5), commit(5, 7), *plain(8, 6)], 8)
         before = {7: opened(-5), 8: opened(-4)}
-        assert one.opens(before, 0, 4, GRAIN) == before
-        assert one.opens(before, 0, 8, GRAIN) == {8: opened(-4)}
+        assert one.opens(before, 0, 4) == before
+        assert one.opens(before, 0, 8) == {8: opened(-4)}
 
     def test_takes_up_no_transaction_from_before_the_start_a_second_time(self) -> None:
         rows = [record(2, "a", "V", pid=7, outcome=Outcome.COMMITTED), commit(5, 7), *plain(8, 6)]
         one = recorded(rows, 8)
-        assert one.opens({}, 4, 8, GRAIN) == {}
+        assert one.opens({}, 4, 8) == {}
 
     def test_knows_of_no_transactions_behind_one_that_is_shown_with_both_outcomes(self) -> None:
         one = recorded([record(2, "a", "V", pid=7, outcome=Outcome.COMMITTED), abort(5, 7)], 8)
-        assert one.opens({}, 0, 4, GRAIN) is not None
-        assert one.opens({}, 0, 8, GRAIN) is None
+        assert one.opens({}, 0, 4) is not None
+        assert one.opens({}, 0, 8) is None
 
 
 class TestAlike:
@@ -135,6 +136,14 @@ class TestAlike:
         readers = of_all(plain(12), 12)
         readers[1, RU] = recorded(plain(11), 11)
         assert found(readers) == (0, 8, 32)
+
+    def test_end_and_begin_where_a_block_ends_of_the_reader_with_the_largest(self) -> None:
+        readers = of_all(plain(30), 30)
+        readers[2, RC] = recorded(plain(30), 30, digester=Digester(bytes(16), block_bits=3, joined_bits=3))
+        readers[1, RU] = recorded(plain(29), 29)
+        assert found(readers) == (0, 24, 96)
+        readers[1, RU] = recorded(plain(29, 4), 29, start=4)
+        assert found(readers) == (8, 24, 64)
 
     def test_begin_where_all_readers_begin(self) -> None:
         assert found(of_all(plain(9, 3), 9, start=3)) == (3, 9, 24)
@@ -167,12 +176,12 @@ class TestAlike:
 
     @pytest.mark.parametrize(("rows", "is_full"), [(plain(6), True), (plain(5), False)])
     def test_are_full_if_every_reader_has_shown_each_offset(self, rows: list[Row], is_full: bool) -> None:
-        one = alike(of_all(rows, 6), GRAIN)
+        one = alike(of_all(rows, 6))
         assert one is not None
         assert one.is_full is is_full
 
     def test_are_of_the_brokers_of_all_readers(self) -> None:
-        assert Alike(0, 6, 24, of_all(plain(6), 6), GRAIN).brokers == {1, 2}
+        assert Alike(0, 6, 24, of_all(plain(6), 6)).brokers == {1, 2}
 
     def test_are_known_with_the_transactions_that_are_open_behind_them_in_each_view(self) -> None:
         rows = {
@@ -180,7 +189,7 @@ class TestAlike:
             for view, outcome in ((RU, Outcome.UNDECIDED), (RC, Outcome.COMMITTED))
         }
         readers = {(broker, view): recorded(rows[RU if view == RU else RC], 4) for broker, view in READERS}
-        one = Alike(0, 4, 16, readers, GRAIN)
+        one = Alike(0, 4, 16, readers)
         made = one.agreed({view: {8: opened(-1)} for view in (RU, RC)})
         assert made is not None
         assert (made.start, made.end, made.rows, made.brokers, made.is_full) == (0, 4, 16, {1, 2}, True)
@@ -188,11 +197,11 @@ class TestAlike:
 
     @pytest.mark.parametrize("before", [{RC: {8: opened(-1)}}, {RU: {8: opened(-1)}, RC: {8: opened(-2)}}])
     def test_are_unknown_if_the_two_levels_leave_other_transactions_open(self, before: dict[int, Any]) -> None:
-        assert Alike(0, 6, 24, of_all(plain(6), 6), GRAIN).agreed(before) is None
+        assert Alike(0, 6, 24, of_all(plain(6), 6)).agreed(before) is None
 
     def test_are_unknown_if_a_transaction_goes_on_with_the_other_outcome(self) -> None:
         rows = [record(n, "a", "V", pid=7, outcome=Outcome.COMMITTED) for n in range(4)]
-        one = Alike(0, 4, 16, of_all(rows, 4), GRAIN)
+        one = Alike(0, 4, 16, of_all(rows, 4))
         assert one.agreed({view: {7: opened(-1)} for view in (RU, RC)}) is not None
         assert one.agreed({view: {7: opened(-1, Outcome.ABORTED)} for view in (RU, RC)}) is None
 
@@ -201,7 +210,7 @@ class TestAgreed:
     """The same in one call, for readers that begin at one offset."""
 
     def test_is_the_range_that_is_alike(self) -> None:
-        made = agreed(of_all(plain(6), 6), grain=GRAIN)
+        made = agreed(of_all(plain(6), 6))
         assert made is not None
         assert (made.start, made.end, made.rows, made.opens) == (0, 6, 24, {RU: {}, RC: {}})
 
@@ -215,10 +224,10 @@ class TestAgreed:
     def test_is_none_if_a_reader_begins_elsewhere(self) -> None:
         readers = of_all(plain(16), 16)
         readers[1, RU] = recorded(plain(16, 4), 16, start=4)
-        assert alike(readers, GRAIN) is not None
-        assert agreed(readers, grain=GRAIN) is None
+        assert alike(readers) is not None
+        assert agreed(readers) is None
 
     def test_begins_with_the_transactions_that_it_is_given(self) -> None:
-        made = agreed(of_all(plain(6), 6), {view: {8: opened(-1)} for view in (RU, RC)}, GRAIN)
+        made = agreed(of_all(plain(6), 6), {view: {8: opened(-1)} for view in (RU, RC)})
         assert made is not None
         assert made.opens == {view: {8: opened(-1)} for view in (RU, RC)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from parallax.model import Outcome, RowKind
+from parallax.model import FindingKind, Outcome, RowKind
 from tests.unit.compare.history import (
     BROKERS,
     RC,
@@ -89,6 +89,16 @@ def test_a_transaction_open_everywhere_missed_no_marker(comparison: Comparison) 
     for at in (1_000, 60_000, 61_000):
         comparison.feed(tick(at, everywhere(0), everywhere(2), open=opened))
     assert comparison.suspects == []
+
+
+def test_a_marker_at_whose_offset_another_log_holds_a_record_was_not_missed(comparison: Comparison) -> None:
+    poison, other = record(0, "poison", "v", pid=9, outcome=Outcome.UNDECIDED), record(1, "other", "v")
+    comparison.feed(tick(0, everywhere(2)), shown(RU, 1, [poison, abort(1, 9)], 2), shown(RU, 2, [poison, other], 2))
+    # Later as well, while broker 3 is still to pass the marker.
+    comparison.feed(tick(1, everywhere(3)), *(shown(RU, b, [filler(2)], 3) for b in (1, 2)))
+    assert {claim.kind for claim in comparison.suspects} <= {FindingKind.CONTENT_MISMATCH}
+    comparison.feed(shown(RU, 3, [poison, abort(1, 9), filler(2)], 3))
+    assert [claim.kind for claim in comparison.suspects] == [FindingKind.CONTENT_MISMATCH]
 
 
 def test_unlike_outcomes_without_a_marker_accuse_nobody(comparison: Comparison) -> None:

@@ -210,6 +210,20 @@ class TestUnlikeRecords:
         }
         assert {s.broker for s in comparison.suspects} == {NOBODY}
 
+    @pytest.mark.parametrize("order", list(permutations(BROKERS)))
+    def test_a_record_at_the_place_of_an_end_marker_gives_unlike_outcomes_no_direction(
+        self, comparison: Comparison, order: tuple[int, ...]
+    ) -> None:
+        row = record(0, "K", "V", pid=9, outcome=COMMITTED)
+        held = {b: [row, commit(1, 9), filler(2), filler(3)] for b in BROKERS}
+        held[2] = [{**row, "outcome": ABORTED}, record(1, "L", "W"), abort(2, 9), filler(3)]
+        comparison.feed(tick(0, everywhere(4)))
+        for b in order:
+            comparison.feed(both(b, held[b], 4))
+        settle(comparison, 4)
+        assert {s.broker for s in comparison.suspects} == {NOBODY}
+        assert {s.kind for s in comparison.suspects} >= {"content_mismatch", "visibility_mismatch"}
+
 
 def two_transactions(outcome: Outcome) -> list[Row]:
     return [record(0, "K", "V", pid=9, outcome=outcome), record(2, "L", "W", pid=9, outcome=outcome)]

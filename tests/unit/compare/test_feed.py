@@ -277,7 +277,7 @@ class TestWithheld:
 
     @pytest.fixture(autouse=True)
     def little(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        limits = Limits(worth=2_000, few=10, at_a_time=100, grain=Grain(block=4, recent=2))
+        limits = Limits(worth=2_000, few=10, at_a_time=100, grain=Grain(stride=4, recent=2))
         monkeypatch.setattr(withheld, "Limits", lambda: limits)
         monkeypatch.setattr(joint, "MANY_WAITING", 10)
 

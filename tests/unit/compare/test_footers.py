@@ -15,7 +15,7 @@ from pyarrow import fs
 from parallax.compare import footers
 from parallax.compare.footers import Footer, Looked, Span, Sparing, sparing
 from parallax.model import TopicPartition
-from parallax.replica.digests import COLUMNS, Digester, Digests
+from parallax.replica.digests import BLOCK, COLUMNS, Digester, Digests
 from parallax.views.blocks import RANGE, Blocks
 from parallax.views.commits import DataFile
 from tests.unit.compare.history import record
@@ -107,6 +107,7 @@ class Files:
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
     monkeypatch.setattr(footers, "WORTH", 40)
+    monkeypatch.setattr(footers, "WORTH_APART", 60)
     return Files(tmp_path)
 
 
@@ -167,6 +168,15 @@ class TestSparing:
         assert (FIRST in found.alike) is is_spared
         assert SECOND in found.alike
         assert found.rows == (0 if is_spared else 4 * end)
+
+    @pytest.mark.parametrize(("end", "is_spared"), [(BLOCK + 14, False), (BLOCK + 15, True)])
+    def test_a_partition_needs_more_equal_rows_if_its_readers_begin_apart(
+        self, made: Files, end: int, is_spared: bool
+    ) -> None:
+        readers = [(view, broker) for view in VIEWS for broker in (1, 2)]
+        for n, (view, broker) in enumerate(readers):
+            made.add(view, broker, {FIRST: (BLOCK - n, end)})
+        assert spans(made.sparing(FIRST)) == ({FIRST: (BLOCK, end, 60)} if is_spared else {})
 
     def test_a_partition_of_which_few_rows_have_equal_sums_is_not(self, made: Files) -> None:
         made.add_all({FIRST: (0, 9)})

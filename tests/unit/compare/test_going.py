@@ -18,7 +18,7 @@ from tests.unit.compare import history
 from tests.unit.compare.history import RC, Row, record, shown
 from tests.unit.compare.states import state
 
-GRAIN = Grain(block=4, recent=2)
+GRAIN = Grain(stride=4, recent=2)
 COMMITTED, ABORTED = int(Outcome.COMMITTED), int(Outcome.ABORTED)
 NONE: Any = np.empty(0, GOING)
 

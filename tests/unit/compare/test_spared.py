@@ -21,7 +21,6 @@ from parallax.compare.observations import POSITION, Observations, ViewRows, topi
 from parallax.compare.spared import without_rows
 from parallax.compare.state import CONTENT, FOLLOWED, WHOLE_SO_FAR, PartitionState
 from parallax.compare.step import StepResult, step
-from parallax.compare.sums import Grain
 from parallax.compare.tables import create_suspects
 from parallax.compare.withheld import Views, is_withholding
 from parallax.compare.withholding import Limits
@@ -31,7 +30,7 @@ from parallax.views import parquet
 from parallax.views.blocks import RANGE, Blocks
 from parallax.views.compaction import compact
 from parallax.views.tables import create_tables, table_path
-from tests.unit.compare.agreeing import BITS, BothWays, digested, followed
+from tests.unit.compare.agreeing import BothWays, digested, followed
 from tests.unit.compare.feeding import READERS, WHOLE, Comparison, record_as_the_job_does
 from tests.unit.compare.history import BROKERS, RC, RU, SETTINGS, Row, abort, commit, everywhere, record, shown, tick
 from tests.unit.compare.states import state
@@ -177,16 +176,16 @@ def test_the_rows_of_a_backlog_are_read_only_if_its_log_was_cleaned(
 def test_readers_that_end_apart_are_compared_by_blocks_and_the_rest_by_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transactional: bool
 ) -> None:
-    log, used = log_of(5 * BLOCK, transactional=transactional), []
+    log, used = log_of(5 << 12, transactional=transactional), []
     without = spared._without_rows
     monkeypatch.setattr(spared, "_without_rows", lambda *given: used.append(without(*given)) or used[-1])
 
     def history(told: Told) -> None:
         for at in (1.1, 3.3, 5):
-            told.go_on(log, {reader: int(at * BLOCK) - 50 * n * (at < 5) for n, reader in enumerate(READERS)})
+            told.go_on(log, {reader: int(at * (1 << 12)) - 50 * n * (at < 5) for n, reader in enumerate(READERS)})
 
     by_sums, _ = both_ways(tmp_path, monkeypatch, history)
-    assert by_sums.comparison.compared_up_to == {"t": (5 * BLOCK, 5 * BLOCK)}
+    assert by_sums.comparison.compared_up_to == {"t": (5 << 12, 5 << 12)}
     # A transaction that goes on where a block ends is followed by rows.
     assert [one is not None for one in used] == ([False, False, True] if transactional else [True] * 3)
 
@@ -334,7 +333,6 @@ class Apart(BothWays):
                 )
                 for (view, broker), its in read.items()
             },
-            Grain(block=BITS),
         )
         one = step(self.by_rows, seen, SETTINGS, 0)
         other = self.without(seen, found)
@@ -419,14 +417,13 @@ def test_only_both_views_of_every_broker_in_one_topic_are_alike() -> None:
     assert alike(readers) is None
 
 
-def test_readers_that_begin_apart_are_compared_from_the_end_of_a_block_on() -> None:
+def test_readers_that_begin_apart_are_compared_from_the_last_start_if_no_row_is_below_it() -> None:
     readers = {(broker, view): recorded_by(broker, 3 * BLOCK - broker) for view, broker in READERS}
     found = alike(readers)
     assert found is not None
-    assert (found.start, found.end) == (BLOCK, 3 * BLOCK - 3)
+    assert (found.start, found.end) == (3, 3 * BLOCK - 3)
 
 
-GRAIN = Grain(block=BITS)
 NONE_AGAIN = Views(7, lambda *_: ViewRows.none())
 
 
@@ -445,7 +442,7 @@ class TestWithoutRows:
         readers = {
             (broker, int(view)): Recorded(span, [topic], digested(rows)) for broker in brokers for view in (RU, RC)
         }
-        found = alike(readers, GRAIN)
+        found = alike(readers)
         assert found is not None
         return found
 
@@ -526,7 +523,7 @@ class TestWithoutRows:
             for broker in BROKERS
             for view in (RU, RC)
         }
-        found = alike(readers, GRAIN)
+        found = alike(readers)
         for end in (commit(34, 9), abort(34, 9)):
             assert (self.made(self.known(), found, self.seen(end, end=40)) is None) is opened
         assert self.made(self.known(), found, self.seen(commit(34, 8), end=40)) is not None

@@ -17,7 +17,7 @@ from parallax.replica.digests import Digester
 from tests.unit.compare.history import RC, RU, Row, abort, commit, record, shown
 from tests.unit.compare.states import state
 
-GRAIN = Grain(block=4, recent=2)
+GRAIN = Grain(stride=4, recent=2)
 KEY = bytes(range(16))
 COUNTS = ("rows", "transactional", "odd", "low", "high", "shape")
 
@@ -46,21 +46,21 @@ def plain(offsets: Iterable[int]) -> list[Row]:
 
 def added(known: Any, rows: list[Row], reached: int, view: int = RU) -> Any:
     taken = rows_of(rows, view)
-    return sums.added(known, (2, view), taken, sums.digested(taken, GRAIN, KEY), reached, GRAIN)
+    return sums.added(known, (2, view), taken, sums.digested(taken, GRAIN, KEY), reached)
 
 
 @pytest.mark.parametrize(("offset", "end"), [(0, 0), (1, 16), (15, 16), (16, 16), (17, 32)])
-def test_the_next_end_of_a_block_is_at_or_above_an_offset(offset: int, end: int) -> None:
+def test_the_next_end_of_a_stride_is_at_or_above_an_offset(offset: int, end: int) -> None:
     assert GRAIN.up(offset) == end
     assert GRAIN.down(offset) == (end if offset == end else end - 16)
 
 
-def test_a_block_has_4096_offsets_and_marks_are_64_apart_near_the_readers() -> None:
-    assert (1 << Grain().block, 1 << Grain().recent) == (4096, 64)
+def test_a_stride_has_4096_offsets_and_marks_are_64_apart_near_the_readers() -> None:
+    assert (1 << Grain().stride, 1 << Grain().recent) == (4096, 64)
 
 
 class TestTables:
-    """Marks in a state: those at the end of a block apart from the others."""
+    """Marks in a state: those at the end of a stride apart from the others."""
 
     def test_keep_the_marks_of_each_reader_in_offset_order(self) -> None:
         made = state(1, 2)
@@ -78,7 +78,7 @@ class TestTables:
     def test_are_empty_without_marks(self) -> None:
         assert sums.marks_of(PartitionState()) == {}
 
-    def test_keep_the_table_of_blocks_as_it_is_while_none_is_added_or_changed(self) -> None:
+    def test_keep_the_table_of_strides_as_it_is_while_none_is_added_or_changed(self) -> None:
         made = state(1)
         sums.store(made, {(0, RU): marks(16, 20)}, GRAIN)
         before = made.sums
@@ -152,9 +152,9 @@ class TestAdded:
 
 
 class TestThinned:
-    """One mark a block is left, but for the blocks in which a reader is."""
+    """One mark a stride is left, but for the strides in which a reader is."""
 
-    def test_is_the_last_of_each_block_at_its_end(self) -> None:
+    def test_is_the_last_of_each_stride_at_its_end(self) -> None:
         passed, other = marks(4, 8, 14, 20, 32, 36, 40), marks(49)
         found = sums.thinned({(0, RU): passed, (1, RU): other}, GRAIN, 99)
         assert found[0, RU][["end", "rows"]].tolist() == [(16, 14), (32, 32), (36, 36), (40, 40)]
@@ -162,17 +162,17 @@ class TestThinned:
         assert passed["end"].tolist() == [4, 8, 14, 20, 32, 36, 40], "what was given is not changed"
 
     @pytest.mark.parametrize("far_behind", [{}, {(2, RU): marks(3, slot=2)}], ids=["two", "a third one far behind"])
-    def test_is_each_of_a_block_in_which_another_reader_is(self, far_behind: dict[sums.Reader, Any]) -> None:
+    def test_is_each_of_a_stride_in_which_another_reader_is(self, far_behind: dict[sums.Reader, Any]) -> None:
         ahead = marks(20, 24, 36, 40, 52, 56, 68)
         found = sums.thinned({(0, RU): ahead, (1, RU): marks(37, slot=1), **far_behind}, GRAIN, 99)
         assert found[0, RU]["end"].tolist() == [32, 36, 40, 64, 68]
         assert found[0, RU]["rows"].tolist() == [24, 36, 40, 56, 68]
 
-    def test_is_each_of_a_block_that_a_reader_begins_next(self) -> None:
+    def test_is_each_of_a_stride_that_a_reader_begins_next(self) -> None:
         found = sums.thinned({(0, RU): marks(20, 24, 36, 52), (1, RU): marks(16, slot=1)}, GRAIN, 99)
         assert found[0, RU]["end"].tolist() == [20, 24, 48, 52]
 
-    def test_is_at_the_end_of_a_block_that_all_have_just_passed(self) -> None:
+    def test_is_at_the_end_of_a_stride_that_all_have_just_passed(self) -> None:
         assert sums.thinned({(0, RU): marks(4, 16)}, GRAIN, 99)[0, RU]["end"].tolist() == [16]
         assert sums.thinned({(0, RU): marks(4, 15)}, GRAIN, 99)[0, RU]["end"].tolist() == [4, 15]
 
@@ -187,7 +187,7 @@ class TestThinned:
             (0, [68]),
         ],
     )
-    def test_is_one_of_each_second_block_or_fourth_where_they_are_many(self, most: int, ends: list[int]) -> None:
+    def test_is_one_of_each_second_stride_or_fourth_where_they_are_many(self, most: int, ends: list[int]) -> None:
         found = sums.thinned({(0, RU): marks(16, 32, 48, 64, 68), (1, RU): marks(66, slot=1)}, GRAIN, most)
         assert (found[0, RU]["end"].tolist(), found[1, RU]["end"].tolist()) == (ends, [66])
         assert found[0, RU]["rows"].tolist() == ends
@@ -234,13 +234,13 @@ def test_and_between_two_marks_that_have_no_row_between_them() -> None:
     assert sums.known([], cuts).all()
 
 
-def test_rows_are_cut_at_ends_of_blocks_at_which_all_sums_are_known() -> None:
+def test_rows_are_cut_at_ends_of_strides_at_which_all_sums_are_known() -> None:
     given = {(0, RU): marks(4, 16, 20, 32, 64), (1, RU): marks(16, 48, 64, slot=1)}
-    assert sums.block_ends(given, GRAIN).tolist() == [16, 64]
+    assert sums.stride_ends(given, GRAIN).tolist() == [16, 64]
     given[1, RU]["rows"][0] = 48
-    assert sums.block_ends(given, GRAIN).tolist() == [16, 32, 64]
-    assert sums.block_ends(given, GRAIN, 48, 80, 81).tolist() == [16, 32, 64, 80]
-    assert sums.block_ends({}, GRAIN, 48).tolist() == [48]
+    assert sums.stride_ends(given, GRAIN).tolist() == [16, 32, 64]
+    assert sums.stride_ends(given, GRAIN, 48, 80, 81).tolist() == [16, 32, 64, 80]
+    assert sums.stride_ends({}, GRAIN, 48).tolist() == [48]
 
 
 CUTS = np.array([4, 8])

@@ -23,7 +23,7 @@ from parallax.model import UNKNOWN, Outcome, ReadEvent, RowKind, UnknownReason
 from tests.unit.compare.history import BROKERS, RC, RU, SETTINGS, Row, abort, commit, record, shown, tick
 from tests.unit.compare.states import state
 
-LIMITS = Limits(worth=2_000, few=10, at_a_time=100, grain=Grain(block=4, recent=2))
+LIMITS = Limits(worth=2_000, few=10, at_a_time=100, grain=Grain(stride=4, recent=2))
 BATCH = 40
 AWAY = 2
 
@@ -596,7 +596,7 @@ def test_a_state_that_defers_rows_has_the_rest_withheld_and_defers_no_more() -> 
 
 def test_rows_that_agree_are_not_read_again_when_a_replica_comes_back_in_one_micro_batch() -> None:
     made = outage(logs_of(42, transactional=True), batches=40)
-    assert 38 * BATCH // (1 << LIMITS.grain.block) > going.MOST
+    assert 38 * BATCH // (1 << LIMITS.grain.stride) > going.MOST
     comes_back(made, 40, at_a_time=39)
     assert made.read_again < 4 * BATCH * len(BROKERS)
     made.agrees()
@@ -609,13 +609,13 @@ class TestSums:
         table, start = PartitionState().recent_sums, 0
         for end in cuts:
             part = Observations.of("t", 0, [{**row, "view": RU, "broker": 1} for row in rows[start:end]]).rows
-            table = sums.added(table, (0, RU), part, sums.digested(part, grain, bytes(16)), end, grain)
+            table = sums.added(table, (0, RU), part, sums.digested(part, grain, bytes(16)), end)
             start = end
         return table
 
     @pytest.mark.parametrize("seed", range(20))
     def test_are_the_same_at_every_common_cut_and_others_where_a_row_is(self, seed: int) -> None:
-        drawn, grain = random.Random(seed), Grain(block=4, recent=2)
+        drawn, grain = random.Random(seed), Grain(stride=4, recent=2)
         rows = log(200, transactional=True, seed=seed)
         other = list(rows)
         unlike = drawn.randrange(200)
@@ -636,7 +636,7 @@ class TestSums:
     def test_of_a_day_take_less_than_a_megabyte(self) -> None:
         grain, blocks = Grain(), 2_816
         table = np.zeros(blocks, PartitionState().sums.dtype)
-        table["end"] = np.arange(1, blocks + 1) << grain.block
+        table["end"] = np.arange(1, blocks + 1) << grain.stride
         assert 4 * len(sums.thinned({(0, RU): table}, grain, 99_999)[0, RU]) * table.itemsize < 700_000
 
 
@@ -646,7 +646,7 @@ class TestParts:
     def run(self, *positions: int, few: int = 10, at_a_time: int = 100) -> _Run:
         made = state(*range(1, len(positions) + 1), position=[[at, at] for at in positions])
         made.partition["withheld"] = 16
-        limits = Limits(worth=0, few=few, at_a_time=at_a_time, grain=Grain(block=4, recent=2))
+        limits = Limits(worth=0, few=few, at_a_time=at_a_time, grain=Grain(stride=4, recent=2))
         return _Run(made, Observations("t", 0), SETTINGS, 0, Views(0, lambda *_: ViewRows.none()), limits, {})
 
     def marks(self, *ends: int, slot: int = 0, view: int = RU) -> dict[sums.Reader, Any]:

@@ -185,6 +185,15 @@ def test_where_it_is_proven_how_it_ended_the_marker_is_written_once_more_before_
     assert bool(copied) == (not beside_it)
 
 
+def test_where_an_end_marker_comes_next_another_has_to_lead_for_what_consumers_get() -> None:
+    proven = held_open(leader=2, exposed=True, marker_offset=5)
+    evidence = json.loads(proven.evidence) | {"recorded": {"markers": {"1": "commit", "3": "commit"}}}
+    first, in_place, *_ = explain(replace(proven, evidence=json.dumps(evidence))).steps
+    assert first.text.startswith("Let broker 1 lead, for consumers of broker 2 in read_committed get nothing")
+    assert "copy is taken" not in first.text
+    assert "write its end marker" in in_place.text
+
+
 def test_a_copy_that_is_taken_only_then_is_taken_from_a_leader_that_has_ended_it_too() -> None:
     texts = [step.text for step in explain(held_open(leader=2, exposed=True)).steps]
     assert texts[0] == LEADS_WRONGLY

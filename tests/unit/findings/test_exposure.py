@@ -9,7 +9,7 @@ import pytest
 
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, Recorded
-from parallax.findings.exposure import Came, Reign, Span, affected, came, led_in_words, reigns, wrong_brokers
+from parallax.findings.exposure import Came, Led, Reign, Span, affected, came, led_in_words, reigns, wrong_brokers
 from parallax.findings.leading import may_lead
 from parallax.findings.repair import show_seen
 from parallax.kinds import Variant
@@ -106,25 +106,28 @@ def test_how_far_a_group_has_come_says_whether_it_can_have_read_what_is_wrong() 
 def test_when_a_wrong_replica_led_is_said_with_what_consumers_read_there() -> None:
     found = reigns([row(1, 4, 0, 9), row(2, 5, 10, 20), row(1, 6, 21, 30)])
     one = finding("f1", evidence=evidence())
-    assert led_in_words(one, found)[0] == (
+    assert led_in_words(one, found).sentences[0] == (
         "Broker 2, which shows it, began to lead between 2026-01-02 00:08:50Z and 2026-01-02 00:10:00Z, "
         "and stopped between 2026-01-02 00:19:50Z and 2026-01-02 00:21:00Z (leader epoch 5)."
     )
-    assert led_in_words(one, found)[1].endswith("at offset 17.")
-    assert led_in_words(one, found[:1]) == [
-        "By what is on record since 2026-01-02 00:00:00Z, no replica led that was seen to show it."
-    ]
-    assert led_in_words(one, []) == []
+    assert led_in_words(one, found).sentences[1].endswith("at offset 17.")
+    assert led_in_words(one, found[:1]) == (
+        ("By what is on record since 2026-01-02 00:00:00Z, no replica led that was seen to show it.",),
+        "",
+        False,
+    )
+    assert led_in_words(one, []) == Led()
     assert (
-        "Broker 1, which may be wrong, led" in led_in_words(finding("f1", broker=NOBODY, evidence=evidence()), found)[0]
+        "Broker 1, which may be wrong, led"
+        in led_in_words(finding("f1", broker=NOBODY, evidence=evidence()), found).sentences[0]
     )
 
 
 def test_what_is_over_is_in_the_past_where_nobody_was_proven_wrong_too() -> None:
     found = reigns([row(1, 4, 0, 9)])
     over = finding("f1", broker=NOBODY, status=FindingStatus.RESOLVED, evidence=evidence())
-    assert led_in_words(over, found)[0].startswith("Broker 1, which may have been wrong, led already")
-    assert "could read" in led_in_words(over, found)[-1]
+    assert led_in_words(over, found).sentences[0].startswith("Broker 1, which may have been wrong, led already")
+    assert "could read" in led_in_words(over, found).sentences[-1]
 
 
 def both_show(*_: Any) -> Answers:
@@ -139,21 +142,25 @@ def test_a_leader_that_shared_what_was_wrong_is_named_while_it_is_and_once_it_is
     life = Life().confirmed(value(), answering=both_show)
     found = life.last
     assert (found.broker, wrong_brokers(found)) == (2, {2, 3})
-    assert led_in_words(found, reign_of(3))[0].startswith("Broker 3, which shows it, led")
+    assert led_in_words(found, reign_of(3)).sentences[0].startswith("Broker 3, which shows it, led")
     for _ in range(3):
         life.until_asked(deleted)
     over = next(one for one in reversed(life.table) if one.finding_id == found.finding_id)
     assert (over.stands, wrong_brokers(over)) == (False, {2, 3})
-    assert led_in_words(over, reign_of(3))[0].startswith("Broker 3, which showed it, led")
-    assert "no replica led" in led_in_words(over, reign_of(1))[0]
+    assert led_in_words(over, reign_of(3)).sentences[0].startswith("Broker 3, which showed it, led")
+    assert "no replica led" in led_in_words(over, reign_of(1)).sentences[0]
 
 
 def test_a_leader_that_shares_what_an_incident_reports_is_named_and_must_not_lead() -> None:
     (incident,) = (one for one in flood(range(40), both_show).open if one.is_incident)
     assert (incident.broker, incident.exposed, wrong_brokers(incident)) == (2, True, {2, 3})
-    assert led_in_words(incident, reign_of(3))[0].startswith("Broker 3, which shows it, led")
+    assert led_in_words(incident, reign_of(3)).sentences[0].startswith("Broker 3, which shows it, led")
     over = replace(incident, status=FindingStatus.RESOLVED)
-    assert led_in_words(over, reign_of(3))[-1].startswith("Consumers that read it there could read what was deleted")
+    assert (
+        led_in_words(over, reign_of(3))
+        .sentences[-1]
+        .startswith("Consumers that read it there could read what was deleted")
+    )
     assert {broker: str(one.may) for broker, one in may_lead((1, 2, 3), [incident]).items()} == {
         1: "unknown",
         2: "unsafe",
@@ -179,7 +186,7 @@ def test_what_is_shown_elsewhere_is_not_said_to_be_read_at_the_findings_offset(v
     replicas = {"1": {}, "2": {"key": {"visible": {"offset": 4, "value_size": 1}}}}
     said = evidence(variant=str(variant), replicas=replicas)
     one = finding("f1", kind=FindingKind.COMMITTED_RECORD_ABORTED, evidence=said)
-    assert "offset" not in led_in_words(one, found)[1]
+    assert "offset" not in led_in_words(one, found).sentences[1]
     assert "--offset 4 " in show_seen(one, ANYWHERE), "where it is read"
     plain = replace(one, evidence=evidence(replicas=replicas))
     assert f"--offset {one.record_offset} " in show_seen(plain, ANYWHERE)

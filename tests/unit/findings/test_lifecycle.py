@@ -34,7 +34,7 @@ from parallax.findings.happenings import (
 from parallax.findings.lifecycle import Lifecycle
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, Severity
 from parallax.sides import parsed
-from tests.builders.answers import NOTHING, OPEN, answers, newest, replica, silent
+from tests.builders.answers import NOTHING, OPEN, answers, holding, newest, replica, silent
 from tests.builders.claims import KEY, claim, of_key, unmarked
 from tests.unit.findings.lives import (
     COMMITTED_WRONGLY,
@@ -878,12 +878,12 @@ class TestADifferenceWithoutDirection:
     ) -> None:
         differ, alike = self.answering(on_1=None, on_2=30, on_3=30), self.answering(on_1=30, on_2=30, on_3=30)
         said: list[str] = []
-        life = Life(repaired=lambda _: Repairs(" ".join(said))).confirmed(self.suspect(), answering=differ)
+        life = Life(repaired=lambda _: Repairs(tuple(said))).confirmed(self.suspect(), answering=differ)
         if before == "unsettled":
             life.until_asked(alike)
         if before == "acknowledged":
             known = acknowledged(life.last, "it is copied tonight", "me", life.last.decided_at)
-            life = Life([known], repaired=lambda _: Repairs(" ".join(said)))
+            life = Life([known], repaired=lambda _: Repairs(tuple(said)))
         said.append("Repair bbbbbbbb copied broker 1 again from broker 2, which a person says is right.")
         life.until_asked(differ)
         assert life.last.stands, "it differs, whatever was said"
@@ -1004,6 +1004,24 @@ class TestADifferenceWithoutDirection:
         assert [e.broker for e in life.table] == [1, NOBODY, NOBODY]
         life.until_asked(self.answering(on_1=30, on_2=30, on_3=30))
         assert evidence_of(life.last)["resolution"] == "agreed"
+
+    def test_that_two_findings_come_to_is_reported_by_one_of_them(self) -> None:
+        def frozen(_: Claim) -> Answers:
+            held: dict[str, Any] = {"open_transactions": OPEN, "last_stable_offset": 10}
+            return answers(replica(1, **held), replica(2), replica(3, **held))
+
+        def unlike(_: Claim) -> Answers:
+            return answers(holding(1, "aborted"), replica(2), holding(3, "committed"))
+
+        kind = FindingKind.READ_COMMITTED_FROZEN
+        both = (claim(kind, f"frozen-{b}", broker=b, marker_offset=-1) for b in (1, 3))
+        life = Life().confirmed(*both, answering=frozen)
+        life.until_asked(frozen)
+        assert [(f.kind, f.broker) for f in life.machine.standing()] == [(kind, 1), (kind, 3)]
+        for _ in range(3):
+            life.until_asked(unlike)
+        assert [(f.kind, f.broker) for f in life.machine.standing()] == [(FindingKind.VISIBILITY_MISMATCH, NOBODY)]
+        assert was_explained(life.last)
 
     def test_takes_the_place_of_an_accusation_whose_tombstone_another_leader_has_replaced(self) -> None:
         accusing = replace(self.suspect(), kind=RESURRECTED, offset=20, recorded=Recorded(leader_epoch=2))

@@ -280,7 +280,7 @@ def test_the_end_of_a_transaction_that_was_open_says_whether_a_repair_is_on_reco
     start: Start, settings: Settings, repaired: str
 ) -> None:
     replicas = Replicas(missing)
-    manager, watch = start(replicas, repaired=lambda _: Repairs(repaired))
+    manager, watch = start(replicas, repaired=lambda _: Repairs(tuple(filter(None, [repaired]))))
     manager.offer([unmarked_suspect()])
     watch.until(lambda s: len(s.open) == 1)
     replicas.answer = agree

@@ -519,9 +519,11 @@ def test_the_log_whose_transactions_ended_is_named_by_its_last_offset_and_leader
     before = HadEnded(start=0, to=20, below=30, epoch=7, broker=1)
     claim = replace(FROZEN, recorded=Recorded(had_ended=before))
     wants = wanted([claim], (1, 2, 3))
-    assert (wants.epochs, wants.markers) == ({7}, {29})
-    read = Reading(ReplicaAnswer(2, epochs_at={29: 7, 28: 6})).for_claim(claim)
-    assert read.epochs_at == {29: 7}
+    assert (wants.epochs, wants.markers) == ({7}, set(range(11, 30))), "what is behind its record shows if it has room"
+    far = replace(claim, recorded=Recorded(had_ended=replace(before, below=1000)))
+    assert wanted([far], (1, 2, 3)).markers == {999}
+    read = Reading(ReplicaAnswer(2, epochs_at={29: 7, 28: 6, 9: 6})).for_claim(claim)
+    assert read.epochs_at == {29: 7, 28: 6}
 
 
 @pytest.mark.parametrize(("found", "end", "known"), [((6, 107), 107, set()), ((7, 107), 107, {7}), (None, None, set())])

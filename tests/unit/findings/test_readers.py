@@ -116,7 +116,7 @@ def test_the_text_on_an_end_has_each_reign_as_readers_has_it_and_never_two_in_on
 def test_the_text_on_an_end_repeats_nothing_and_counts_the_reigns_that_it_does_not_name(tmp_path: Path) -> None:
     led(tmp_path, *((2 - turn % 2, turn - 40, 100) for turn in range(10)))
     text = "Not healed. Consumers that read it there could read what was deleted."
-    over = replace(ONE, status=FindingStatus.RESOLVED, decided_at=AT, summary=text)
+    over = replace(ONE, status=FindingStatus.RESOLVED, decided_at=AT, summary=text, evidence='{"seen_said": true}')
     (said,) = with_leaders(str(tmp_path))([over])
     assert said.summary.startswith(f"{text} Before, such replicas led 2 times more. Broker 2, which showed it, began")
     assert (said.summary.count("onsumers that"), said.summary.count("Broker 2, which")) == (1, 3)

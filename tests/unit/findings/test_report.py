@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from parallax.findings.exposure import Led
 from parallax.findings.finding import Finding
 from parallax.findings.naming import FindingNotNamedError
 from parallax.findings.report import (
@@ -55,7 +56,7 @@ def test_json_carries_the_evidence(storage: str) -> None:
     (document,) = json.loads(printed(storage, "json"))
     assert document["kind"] == "content_mismatch"
     assert document["key"] == "k"
-    assert document["evidence"] == {}
+    assert document["evidence"] == {"was_readable": False}
     assert document["first_suspected_at"] == "2026-01-02T00:00:00+00:00"
 
 
@@ -236,6 +237,7 @@ class TestWhatIsAskedFor:
     def test_a_repair_that_the_end_of_a_finding_names_is_not_said_twice(self, tmp_path: Path) -> None:
         done, other = "Repair aaaa copied broker 2 again.", "Repair bbbb was given up."
         over = replace(EVENT, finding_id="e" * 32, status=FindingStatus.RESOLVED, summary=f"It was. {done}")
+        over = replace(over, evidence=json.dumps({"said": [done]}))
         FindingsTable(str(tmp_path)).append([replace(EVENT, finding_id="e" * 32), over])
         print_finding(str(tmp_path), "eeee", to=(stream := io.StringIO()), repairs=lambda _: (done, other))
         text = " ".join(stream.getvalue().split())
@@ -283,7 +285,7 @@ class TestWhatIsAskedFor:
     def test_what_else_is_on_record_is_told_beside_it(self, many: str) -> None:
         def on_record(finding: Finding) -> Facts:
             name = finding.finding_id
-            return Facts((f"{name}: away",), (f"{name}: repaired",), (f"{name}: broker 2 led",))
+            return Facts((f"{name}: away",), (f"{name}: repaired",), Led((f"{name}: broker 2 led",)))
 
         texts = []
         for output in ("text", "json"):

@@ -11,9 +11,11 @@ from parallax.alerting.listing import FindingState, headline
 from parallax.findings.answers import Answers, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, Verdict, decide
-from parallax.findings.ended import Repairs, resolved, unsaid
+from parallax.findings.ended import Repairs, resolved
 from parallax.findings.explain import explain
-from parallax.findings.finding import claim_of, effect_in, made, shown_offset
+from parallax.findings.exposure import Led
+from parallax.findings.finding import claim_of, effect_in, evidence_of, made, shown_offset
+from parallax.findings.in_brief import ended_in_words
 from parallax.findings.members import Group
 from parallax.findings.summary import incident, sides_in_words, spread, summary, unsettled, variant_of_many
 from parallax.kinds import KINDS, TRANSACTION_KINDS, Variant, effect_of
@@ -62,19 +64,25 @@ def test_a_deleted_value_that_is_shown_is_named_by_one_offset_to_the_end() -> No
     last = made("f", FindingStatus.RESOLVED, claim_of(first), over, answers(*none, leader=1), first, AT)
     assert last.summary == (
         "Broker 2 had aborted a committed transaction of orders-0, and showed a value of a deleted key, at offset 4. "
-        "Not healed: broker 2 did not hold the record at offset 10 any more. "
+        "Not healed: broker 2 did not show the value at offset 4 any more. "
         "Consumers that read it there in read_committed could go on seeing what was deleted."
     )
     assert (shown_offset(first), shown_offset(last)) == (4, 4)
+    assert ended_in_words(last) == "it shows that value no longer", "the record was gone before the finding was"
 
 
-def test_what_consumers_could_see_is_said_once_of_a_finding_that_is_over() -> None:
-    led, seen = "Broker 2 led.", "Consumers that read it there in read_committed got nothing, from offset 0 on."
-    for kind in (FindingKind.READ_COMMITTED_FROZEN, FindingKind.ABORTED_RECORD_COMMITTED):
-        text = ended(claim(kind), Resolution.COMPACTED)
-        assert unsaid(text, (led, seen)) == [led]
-        assert unsaid(f"{text} {led}", (led, seen)) == []
-    assert unsaid("Healed: the replicas agree.", (led, seen)) == [led, seen]
+@pytest.mark.parametrize("kind", [FindingKind.READ_COMMITTED_FROZEN, FindingKind.ABORTED_RECORD_COMMITTED])
+@pytest.mark.parametrize("how", [Resolution.COMPACTED, Resolution.HEALED])
+def test_what_consumers_could_see_is_said_once_of_a_finding_that_is_over(kind: FindingKind, how: Resolution) -> None:
+    over = Decision(Verdict.DISMISSED, kind, "it is over", resolution=how)
+    event = made("f", FindingStatus.RESOLVED, claim(kind), over, Answers({}), None, AT, repaired=Repairs(("Mended.",)))
+    led = Led(("Broker 2 led.",), "Consumers that read it there got nothing.", is_wrong=True)
+    is_said = how is Resolution.COMPACTED
+    assert led.unsaid(event) == (led.reigns if is_said else led.sentences)
+    after = led.added_to(event)
+    assert after.summary == " ".join((event.summary, *led.unsaid(event)))
+    assert led.unsaid(after) == (), "the event says what its text has, whatever the words"
+    assert "Mended." in evidence_of(after)["said"]
 
 
 def test_one_that_is_frozen_as_well_is_not_among_those_where_it_has_ended() -> None:
@@ -234,7 +242,7 @@ def test_the_end_of_a_difference_without_direction_names_nobody_and_not_what_was
     ended = Decision(Verdict.DISMISSED, c.kind, "broker 1 does not hold offset 50 any more", resolution=resolution)
     stays_open = resolution in (Resolution.SPREAD, Resolution.AGREED)
     answers = Answers({}, asked_at_ms=1_702_425_790_000)
-    over = "" if stays_open else resolved(c, ended, answers)
+    over = "" if stays_open else resolved(c, ended, answers).text
     assert stays_open or "broker 1 did not hold offset 50 any more, asked 2023-12-13 00:03:10Z" in over
     for text in (over, spread(c, ended), unsettled(c, ended)):
         assert "-1" not in text.replace("2023-12-13", "")
@@ -264,8 +272,11 @@ WITHOUT_A_TRACE = (Resolution.COMPACTED, Resolution.DELETED)
 def ended(c: Claim, resolution: Resolution, repaired: str = "", begun: str = "") -> str:
     gone = "broker 2 holds neither the transaction open nor its record at offset 10"
     return resolved(
-        c, Decision(Verdict.DISMISSED, c.kind, gone, resolution=resolution), Answers({}), Repairs(repaired, begun)
-    )
+        c,
+        Decision(Verdict.DISMISSED, c.kind, gone, resolution=resolution),
+        Answers({}),
+        Repairs(tuple(filter(None, [repaired])), tuple(filter(None, [begun]))),
+    ).text
 
 
 @pytest.mark.parametrize("kind", [FindingKind.READ_COMMITTED_FROZEN, FindingKind.MARKER_MISSING])

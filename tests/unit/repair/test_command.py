@@ -108,8 +108,13 @@ def test_while_repairs_are_off_nothing_is_looked_at_or_put_on_record(cluster: Cl
 
 def test_a_plan_that_is_out_of_date_is_not_begun(cluster: Cluster, tmp_path: Path) -> None:
     cluster.seen = replace(cluster.seen, leader=3, leader_epoch=10)
-    with pytest.raises(RepairCommandError, match="the plan is out of date"):
-        run(settings(tmp_path), PLAN, print)
+    again = "plan again, with the same options of `parallax repair plan`. Nothing was changed"
+    second = replace(PLAN, steps=(replace(PLAN.steps[0], number=2),))
+    before = f"if a step before step 2 was not run, run that first; if all were, {again}"
+    for plan, what in ((PLAN, again), (second, before)):
+        with pytest.raises(RepairCommandError, match="the plan is out of date") as refused:
+            run(settings(tmp_path), plan, print)
+        assert str(refused.value).endswith(f"): {what}")
     assert read_record(str(tmp_path)).repairs == {}
 
 

@@ -107,6 +107,7 @@ def test_nothing_is_copied_from_a_log_that_begins_later_than_another_one() -> No
     assert [step.source for step in one.steps if step.kind == "assignment"] == [2] * 4, "one that has all is copied"
     said = make(seen(replicas=starts(b1=10, b2=10)), {}, more=Said(right=1))
     assert said.missing == ()
+    assert said.steps[0].title == "Let broker 1 lead orders-0: that it is right is what was given (--right)."
     assert [step.given_up for step in said.steps if step.kind == "assignment"] == [10] * 4
     assert "What speaks against it: the log of broker 1 begins at offset 10" in said.steps[0].needs[0]
     assert make(seen(replicas=starts(b1=10, b2=10, b3=10)), {}).missing == (), "retention has passed over all of them"

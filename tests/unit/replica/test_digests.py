@@ -12,7 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parallax.replica.digests import BLOCK, COLUMNS, KINDS, Digester, Digests, Open, carried
+from parallax.replica.digests import (
+    BLOCK,
+    COLUMNS,
+    JOINED_BITS,
+    KINDS,
+    MOVE_OFFSETS,
+    Digester,
+    Digests,
+    Open,
+    carried,
+)
 
 KEY = bytes(range(16))
 NONE, COMMITTED, ABORTED, UNDECIDED = range(4)
@@ -41,13 +51,13 @@ def added_up(rows: list[Row], digester: Digester | None = None) -> Digests:
 
 
 def sums(digests: Digests) -> dict[int, tuple[int, ...]]:
-    """By block: rows of each kind, and both halves of the sum."""
+    """By 4,096 offsets, which no part goes beyond: rows of each kind, and both halves of the sum."""
     found: dict[int, list[int]] = defaultdict(lambda: [0] * (len(KINDS) + 2))
     for part in digests.parts:
-        mine = found[int(part["block"])]
+        mine = found[int(part["block_end"] - 1) >> JOINED_BITS]
         for n, name in enumerate((*KINDS, "low", "high")):
             mine[n] = (mine[n] + int(part[name])) % 2**64
-    return {block: tuple(mine) for block, mine in found.items()}
+    return {at: tuple(mine) for at, mine in found.items()}
 
 
 def life(seed: int, count: int) -> list[Row]:
@@ -102,7 +112,7 @@ def test_what_differs_in_one_row_differs_in_the_sum_of_its_block(
 @given(rows=lives, one=st.integers(0, 119), two=st.integers(0, 119))
 def test_two_rows_that_change_places_or_swap_what_they_hold_do_not_cancel(rows: list[Row], one: int, two: int) -> None:
     first, second = rows[one % len(rows)], rows[two % len(rows)]
-    if {first["kind"], second["kind"]} != {RECORD} or first["offset"] // BLOCK != second["offset"] // BLOCK:
+    if {first["kind"], second["kind"]} != {RECORD} or first["offset"] >> JOINED_BITS != second["offset"] >> JOINED_BITS:
         return
     if first["content_hash"] == second["content_hash"]:
         return
@@ -134,6 +144,24 @@ def test_another_key_makes_other_sums() -> None:
     assert sums(added_up(rows, Digester(bytes(16)))) != sums(added_up(rows))
     with pytest.raises(ValueError, match="16 bytes"):
         Digester(b"short")
+
+
+@given(rows=lives, cuts=st.lists(st.integers(0, 120), max_size=3))
+def test_joined_parts_have_the_same_sums_and_leave_the_same_transactions_open(rows: list[Row], cuts: list[int]) -> None:
+    edges = sorted({0, len(rows), *(cut for cut in cuts if cut < len(rows))})
+    made = Digests.concat([added_up(rows[low:high]) for low, high in pairwise(edges)])
+    joined = made.joined()
+    assert sums(joined) == sums(made)
+    assert len(joined.parts) == len(sums(made))
+    assert carried({}, joined.moves) == carried({}, made.moves)
+    epochs = [part["first_epoch"] for part in made.parts if part["first_epoch"] >= 0]
+    assert min((n for n in joined.parts["first_epoch"] if n >= 0), default=-1) == min(epochs, default=-1)
+    assert joined.parts["last_epoch"].max() == made.parts["last_epoch"].max()
+
+
+def test_parts_are_not_larger_than_the_table_of_their_producers() -> None:
+    with pytest.raises(ValueError, match="too many for one part"):
+        Digester(KEY, joined_bits=JOINED_BITS + 1)
 
 
 def test_a_fingerprint_of_8_bits_takes_some_blocks_that_differ_for_equal() -> None:
@@ -194,7 +222,7 @@ def in_order(digests: Digests) -> tuple[list[Any], list[Any]]:
 
 @settings(max_examples=300)
 @given(rows=lives, cuts=st.lists(st.integers(0, 120), max_size=12), wrong=st.integers(0, 239))
-def test_parts_of_one_block_that_are_merged_are_as_if_they_had_been_added_up_together(
+def test_parts_of_one_block_that_are_joined_are_as_if_they_had_been_added_up_together(
     rows: list[Row], cuts: list[int], wrong: int
 ) -> None:
     if wrong < len(rows) and rows[wrong]["outcome"] != NONE:
@@ -203,20 +231,20 @@ def test_parts_of_one_block_that_are_merged_are_as_if_they_had_been_added_up_tog
     several = [added_up(rows[low:high]) for low, high in pairwise(edges)]
     for n, one in enumerate(several):
         one.parts["range"] = n
-    made, want = Digests.concat(several).merged(np.zeros(len(several), np.int32)), added_up(rows)
+    made, want = Digests.concat(several).joined(np.zeros(len(several), np.int32)), added_up(rows)
     for one in (made, want):
         one.parts["contradicted"] = one.parts["contradicted"] > 0
     assert in_order(made) == in_order(want)
 
 
-def test_ranges_of_several_readings_stay_apart_where_they_are_not_merged() -> None:
+def test_ranges_of_several_readings_stay_apart_where_they_are_not_joined() -> None:
     several = [added_up([record(n), data(n + 1, 4)]) for n in (10, 20, 30)]
     for n, one in enumerate(several):
         one.parts["range"] = 2 - n
-    made = Digests.concat(several).merged(np.array([0, 1, 1], np.int32))
+    made = Digests.concat(several).joined(np.array([0, 1, 1], np.int32))
     assert made.parts[["range", "records"]].tolist() == [(0, 2), (1, 4)]
     assert made.moves[["part", "start"]].tolist() == [(0, 31), (1, 11)]
-    assert len(Digests.none().merged(np.zeros(0, np.int32)).parts) == 0
+    assert len(Digests.none().joined(np.zeros(0, np.int32)).parts) == 0
 
 
 @given(cut=st.integers(0, 5), second=st.sampled_from((RECORD, ABORT)))
@@ -232,11 +260,24 @@ def test_a_reader_of_read_uncommitted_contradicts_no_end_marker() -> None:
         assert followed(rows, [cut]) == ({}, 0)
 
 
-def test_a_block_may_have_as_many_producers_as_offsets() -> None:
-    rows = [data(n, n * 2**32, COMMITTED) for n in range(BLOCK)]
-    made = added_up(rows)
-    assert len(made.moves) == BLOCK
-    assert sorted(int(one) for one in made.moves["start"]) == list(range(BLOCK))
+def test_a_part_may_have_as_many_producers_as_offsets() -> None:
+    most = 1 << JOINED_BITS
+    made = added_up([data(n, n * 2**32, COMMITTED) for n in range(most)])
+    assert made.parts["block_end"].tolist() == [most]
+    assert sorted(int(one) for one in made.moves["start"]) == list(range(most))
+
+
+def test_a_part_has_one_block_if_few_have_transactions_there_and_several_if_many_have() -> None:
+    for producers, size in ((0, BLOCK), (BLOCK // MOVE_OFFSETS, BLOCK), (8, 1024), (9, 2048), (99, 4096)):
+        rows = [data(n, n % producers) if producers else record(n) for n in range(8192)]
+        assert added_up(rows).parts["block_end"].tolist() == list(range(size, 8192 + size, size))
+
+
+@given(rows=lives, at=st.integers(0, 119))
+def test_a_reader_that_begins_later_ends_parts_wherever_one_does_that_began_before(rows: list[Row], at: int) -> None:
+    later = rows[at % len(rows) :]
+    ends = [set(added_up(its).parts["block_end"].tolist()) for its in (rows, later)]
+    assert {end for end in ends[0] if end > later[0]["offset"]} <= ends[1]
 
 
 def test_no_rows_are_no_parts() -> None:

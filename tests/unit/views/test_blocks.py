@@ -13,12 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from parallax.model import ReadEvent, RowKind, TopicPartition
+from parallax.model import CONTENT_VERSION, ReadEvent, RowKind, TopicPartition
+from parallax.replica.digests import BLOCK, JOINED_BITS
 from parallax.source.schema import VIEW
 from parallax.views import recording
 from parallax.views.appending import Appender
-from parallax.views.blocks import AddingUp, Blocks, blocks_of
+from parallax.views.blocks import RANGE, AddingUp, Blocks, blocks_of
 from parallax.views.compaction import compact
+from parallax.views.packed import packed
 from tests.unit.views.recorded import KEY, piece, position, recorded, rows
 
 
@@ -28,10 +30,11 @@ def told(storage: Path | str, file: recording.Recorded) -> Blocks:
 
 
 def sums(blocks: Blocks) -> dict[tuple[TopicPartition, int], tuple[int, int, int]]:
+    """By partition and 4,096 offsets, which no part goes beyond: records, and both halves of the sum."""
     found: dict[tuple[TopicPartition, int], tuple[int, int, int]] = {}
     for part in blocks.digests.parts:
         place = blocks.ranges["place"][part["range"]] if len(blocks.ranges) else part["range"]
-        name = blocks.places[place], int(part["block"])
+        name = blocks.places[place], int(part["block_end"] - 1) >> JOINED_BITS
         count, low, high = found.get(name, (0, 0, 0))
         more = int(part["records"]), int(part["low"]), int(part["high"])
         found[name] = count + more[0], (low + more[1]) % 2**64, (high + more[2]) % 2**64
@@ -103,12 +106,12 @@ def test_ranges_that_go_on_from_each_other_are_merged_and_others_stay_apart(
         (file,) = recorded(tmp_path, monkeypatch, [one], [*its, position(one, end, event)])
         made.append(told(tmp_path, file))
     whole, names = Blocks.concat(made), ("start", "end", "whole")
-    found = whole.merged()
+    found = whole.joined()
     ranges = [(found.places[one["place"]].topic, *(one[name].item() for name in names)) for one in found.ranges]
     assert ranges == [("t", 0, 20, True), ("t", 20, 21, False), ("u", 0, 9, True), ("u", 10, 12, True)]
     assert sums(found) == sums(whole)
     assert found.digests.parts["range"].tolist() == [0, 1, 2, 3]
-    assert Blocks.none().merged().places == ()
+    assert Blocks.none().joined().places == ()
 
 
 def test_what_is_told_is_what_is_read() -> None:
@@ -132,6 +135,19 @@ def test_a_file_of_another_version_tells_nothing() -> None:
     assert blocks_of({b"parallax.commits": b"AAAA"}).places == ()
     other = base64.b64encode(zlib.compress(b'{"format": 99}\n'))
     assert blocks_of({b"parallax.blocks": other}).places == ()
+
+
+def test_a_file_with_larger_blocks_that_have_a_number_tells_where_they_end() -> None:
+    made = of_rows(rows("t", 0, range(4000, 9000))).joined()
+    tables = [np.empty(0, RANGE), made.digests.parts.copy(), made.digests.moves]
+    tables[1]["block_end"] = [0, 1, 2]
+    head = {"format": 1, "block_bits": 12, "content": int(CONTENT_VERSION), "places": [("t", 0)], "topic_ids": []}
+    text = packed({**head, "rows": [len(one) for one in tables]}, tables)
+    found = blocks_of({b"parallax.blocks": text.encode()})
+    assert found.digests.parts["block_end"].tolist() == [4096, 8192, 12288]
+    assert sums(found) == sums(made)
+    other = packed({**head, "content": 99, "rows": [len(one) for one in tables]}, tables)
+    assert blocks_of({b"parallax.blocks": other.encode()}).places == ()
 
 
 def test_a_footer_that_is_garbled_tells_nothing() -> None:
@@ -161,6 +177,8 @@ def test_compaction_joins_what_the_rows_of_its_files_add_up_to(tmp_path: Path, m
     (file,) = set(tmp_path.glob("read_uncommitted/**/joined-*.parquet"))
     found, before = blocks_of(pq.read_metadata(file).metadata), Blocks.concat(made)
     assert sums(found) == sums(before)
+    pieces = {(part["range"], part["block_end"] - 1 >> JOINED_BITS) for part in before.digests.parts}
+    assert len(before.digests.parts) > 20_000 // BLOCK > len(found.digests.parts) == len(pieces)
     assert [(r["start"], r["end"], found.places[r["place"]]) for r in found.ranges] == [
         (r["start"], r["end"], before.places[r["place"]]) for r in before.ranges
     ]

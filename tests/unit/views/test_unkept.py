@@ -16,14 +16,13 @@ from deltalake import DeltaTable
 
 from parallax.config import StorageSettings
 from parallax.model import IsolationLevel, Outcome, ReadEvent, RowKind, TopicPartition
-from parallax.replica.digests import BLOCK
 from parallax.views import maintenance, recording, settled, unkept
 from parallax.views.blocks import blocks_of
 from parallax.views.commits import TableLog
 from parallax.views.compaction import by_date, compact
 from parallax.views.maintenance import Maintenance, drop_older
 from parallax.views.positions import positions_since
-from parallax.views.settled import Settled
+from parallax.views.settled import BLOCK, Settled
 from parallax.views.shared import rows_of
 from parallax.views.sharing import Saved, share
 from parallax.views.tables import VIEWS, create_tables
@@ -92,7 +91,7 @@ def footers(storage: str, view: str) -> Any:
     """What the rows of each replica add up to by their blocks, and between which offsets they were read."""
     found: dict[int, Any] = {}
     for path in sorted(DeltaTable(f"{storage}/{view}").file_uris()):
-        its = blocks_of(pq.read_metadata(path.removeprefix("file://")).metadata).merged()
+        its = blocks_of(pq.read_metadata(path.removeprefix("file://")).metadata).joined()
         broker = int(path.partition("broker=")[2].partition("/")[0])
         found.setdefault(broker, []).append((its.ranges.tolist(), its.digests.parts.tolist()))
     return {broker: sorted(of) for broker, of in found.items()}

@@ -432,7 +432,7 @@ def finding_values(
         "versions": versions,
         "more_versions": f"{counted(more, 'more offset')} {agreed(more, 'is', 'are')} in the evidence." if more else "",
         "explained": explained,
-        "sections": sections(explained, on_record),
+        "sections": sections(finding, explained, on_record),
         "answers": answers_of(evidence_of(finding)),
         "asked": asked_in_words(asked_at(finding)),
         "over": "" if finding.stands else OVER,

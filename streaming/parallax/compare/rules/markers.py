@@ -67,10 +67,10 @@ def take_in_markers(
 
 
 def disputed_offsets(markers: Array) -> Array:
-    """For each end marker, whether another replica shows a different marker at its offset.
+    """For each end marker, whether another replica shows a different marker, or a record, at its offset.
 
-    Then one of the logs was replaced, and nothing proves which. So neither marker proves how a transaction ended on
-    other replicas.
+    Then one of the logs was replaced, and nothing proves which. So no marker there proves how a transaction ended on
+    other replicas: it was not missed.
 
     Args:
         markers: `MARKER` rows, in offset order.

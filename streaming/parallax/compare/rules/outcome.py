@@ -11,7 +11,7 @@ import numpy as np
 
 from parallax.compare.observations import ABORT, COMMIT, Array
 from parallax.compare.rules.arrays import bits, group_starts, has_bit, joined, slots_of, table
-from parallax.compare.rules.markers import UNREAD, passed_open
+from parallax.compare.rules.markers import UNREAD, disputed_offsets, passed_open
 from parallax.compare.state import (
     DISPUTED,
     NAMELESS,
@@ -186,7 +186,8 @@ def judge_disputes(
 
     Where did a record's transaction end on a replica? At the first end marker of the producer that this replica shows
     behind the record, if the marker's type fits the outcome that the replica shows. If it does not fit, the replica
-    contradicts itself (`follow_ends`), and the marker does not say where the transaction ended.
+    contradicts itself (`follow_ends`), and the marker does not say where the transaction ended. A marker does not say
+    it either if another replica shows something else at its offset (`disputed_offsets`).
 
     Let A and B be two replicas that show unlike outcomes of a record. A is wrong if any of these is true:
 
@@ -219,8 +220,9 @@ def judge_disputes(
     offsets, shows, hides = pending["offset"][rows], pending["visible"][rows], pending["aborted"][rows]
     concerned = slots_of(int(np.bitwise_or.reduce(shows | hides)))
     producer = pending["producer_id"][rows[0]]
-    mine = markers[markers["producer_id"] == producer]
+    mine, unlike_at = markers[markers["producer_id"] == producer], markers["offset"][disputed_offsets(markers)]
     ends = {slot: _first_end(mine, slot, offsets, has_bit(hides, slot)) for slot in concerned}
+    ends = {slot: (end, fits & ~np.isin(end, unlike_at)) for slot, (end, fits) in ends.items()}
     ended_directly = _has_marker_behind(mine, offsets, pending["leader_epoch"][rows])
     verdicts = []
     proven = np.zeros(len(rows), np.bool_)

@@ -21,7 +21,7 @@ from parallax.findings.decide.lineage import end_shown, is_another_log, lists_as
 from parallax.findings.decide.outcomes import ended
 from parallax.findings.decide.own_end import contradicted_before, contradiction, has_cleaned_its_end
 from parallax.findings.decide.spread import hanging, open_everywhere
-from parallax.findings.decide.unproven_end import ended_somewhere, is_end_proven
+from parallax.findings.decide.unproven_end import ended_somewhere, has_room, is_end_proven
 from parallax.kinds import OPEN_KINDS, TRANSACTION_KINDS
 from parallax.model import UNKNOWN, FindingKind
 from parallax.sides import Shows, Side
@@ -374,7 +374,7 @@ def _ended_before(case: Case, held: OpenTransaction) -> bool:
     if before is None or case.claim.recorded.uncompacted:
         return False
     is_past = case.accused.high_watermark >= before.below and before.start <= held.start_offset < before.to
-    return is_past and case.logs.all_hold(Place(before.last, before.epoch))
+    return is_past and has_room(case) and case.logs.all_hold(Place(before.last, before.epoch))
 
 
 def _past_the_marker(claim: Claim, accused: ReplicaAnswer, closed: Sequence[ReplicaAnswer]) -> bool:

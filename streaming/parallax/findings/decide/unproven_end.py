@@ -18,19 +18,23 @@ def is_end_proven(case: Case) -> bool:
     """Whether the claim's end marker is proven to be the one that ended its transaction.
 
     It is if all offsets between the record and the marker were read before a lower marker could be cleaned there. It is
-    as well if replicas hold a record, or another producer's marker, at each offset in between, so that no lower marker
-    can have been there. What a finding has proven stays proven.
+    as well if there is no room for one (`has_room`). What a finding has proven stays proven.
     """
     claim = case.claim
     was_proven = claim.confirmed_at_ms and claim.kind in OUTCOME_KINDS and claim.broker != NOBODY
-    if not claim.recorded.end_unproven or was_proven:
-        return True
-    between = claim.before_end
-    held: set[int] = set()
+    return bool(not claim.recorded.end_unproven or was_proven) or not has_room(case)
+
+
+def has_room(case: Case) -> bool:
+    """Whether an end marker of the transaction may have been cleaned unread at one of the `Claim.before_end`.
+
+    It may not if replicas hold a record, or another producer's marker, at each of these offsets.
+    """
+    claim, held = case.claim, set[int]()
     for answer in (case.accused, *case.others):
-        if between is not None and not is_another_log(claim, answer):
+        if not is_another_log(claim, answer):
             held |= answer.uncommitted.keys() | {m.offset for m in answer.markers if m.producer_id != claim.producer_id}
-    return between is not None and held.issuperset(between)
+    return claim.before_end is None or not held.issuperset(claim.before_end)
 
 
 def ended_somewhere(case: Case) -> Decision:

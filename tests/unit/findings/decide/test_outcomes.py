@@ -430,7 +430,7 @@ class TestHiddenNoMore:
             got = self.all_but(*(self.held(b, newer) for b in (1, 2, 3)))
             assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.COMPACTED)
             assert not got.was_shown
-        said = resolved(self.c, self.all_but(), answers())
+        said = resolved(self.c, self.all_but(), answers()).text
         assert said == (
             "Broker 2 hid the committed record at offset 10 of orders-0 as aborted. Not healed: no replica held offset "
             "10 any more, and all showed the newer record of its key at offset 30. Consumers that read it there in "

@@ -171,6 +171,16 @@ class TestWhatWasReadToHaveEnded:
         got = decide(self.suspect(), answers(*self.copies(**fields)))
         assert ended(got) == (Verdict.DISMISSED, Resolution.UNPROVEN)
 
+    def test_is_merely_long_where_each_offset_behind_it_holds_something_else(self) -> None:
+        """There is no place for the end marker: the log that was read was another one."""
+        suspect = self.suspect(to=40, below=43)
+        held = {offset: record(offset) for offset in suspect.before_end or ()}
+        log: dict[str, Any] = {"epochs_at": {42: 4}, "uncommitted": held}
+        full = [self.copy(b, **log) for b in (1, 2, 3)]
+        assert ended(decide(suspect, answers(*full))) == (Verdict.DISMISSED, Resolution.UNPROVEN)
+        held.popitem()
+        assert ended(decide(suspect, answers(*full))) == SPREAD
+
     @pytest.mark.parametrize(
         ("fields", "spread"),
         [
