@@ -132,9 +132,9 @@ def test_a_real_divergence_stays_open_when_it_is_checked_again(diverged: Stage, 
     assert got.verdict is Verdict.CONFIRMED, got.reason
 
 
-def epoch_of(client: ReplicaClient, claim: Claim, offset: int) -> int:
+def epoch_of(client: ReplicaClient, claim: Claim, offset: int, broker: int = 1) -> int:
     """The leader epoch in which an offset was written, as the comparison would have it: the first that ends above."""
-    ends = ((e, client.end_offset_for_epoch(1, claim.topic, claim.partition, e)) for e in range(64))
+    ends = ((e, client.end_offset_for_epoch(broker, claim.topic, claim.partition, e)) for e in range(64))
     return next(epoch for epoch, end in ends if end is not None and end[1] > offset)
 
 
@@ -225,7 +225,8 @@ def test_the_recorded_offsets_lead_to_the_old_value(diverged: Stage, client: Rep
 
     def recorded(topic: str, partition: int, keys: Sequence[Key]) -> KeyHistory:
         assert (topic, partition, keys) == (claim.topic, 0, [claim.key])
-        logs = {broker: ReadLog(0, claim.offset + 1) for broker in (1, 2, 3)}
+        at = claim.offset
+        logs = {broker: ReadLog(0, at + 1, epoch_of(client, claim, at, broker)) for broker in (1, 2, 3)}
         return KeyHistory(logs, {(broker, keys[0]): [0] for broker in logs})
 
     prober = Prober(client, HASHER, FindingSettings(probe_timeout_ms=30_000), history=recorded)

@@ -46,6 +46,7 @@ _KNOWN: Sequence[re.Pattern[str]] = (
     _pattern("Once {} leads, consumers read what is right", "right"),
     _pattern("Keep {} from leading", "open"),
     _pattern("[Ll]et {} lead(?:, for a new copy is taken from the leader)?: run", "first"),
+    _pattern("[Ll]et {} lead, for consumers of {} [^:]*: run", "first", "leader"),
     _pattern("puts {} first", "first"),
     _pattern("[Cc]heck with kafka-topics.sh --describe that {} leads", "sources"),
     _pattern("[Hh]ave {} drop its copy", "copied"),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from parallax.evidence.atoms import EpochEnd
 from parallax.findings.answers import (
     ABORTED,
     COMMITTED,
@@ -145,7 +146,7 @@ def _reading(
         if isinstance(request, Keys):
             return driven(newest_of_keys(wants.keys, request), answer)
         if isinstance(request, Held):
-            recorded = history()
+            recorded = history().of_current_log(broker, holds)
             return {key: recorded.of(broker, key) for key in request.keys}
         if isinstance(request, Replaced):
             return None
@@ -154,6 +155,10 @@ def _reading(
         if replica is None or not replica.up:
             raise Unreachable
         return _ANSWERS[type(request)](replica, wants, request)
+
+    def holds(read_to: int, epoch: int) -> bool:
+        end = answer(EndOfEpoch(epoch))
+        return end is not None and EpochEnd(*end).reaches(read_to, epoch)
 
     try:
         return driven(reading(broker, wants), answer)

@@ -56,13 +56,13 @@ class Readers:
         self.ranges: dict[Reader, Range] = {}
         self.recorded: dict[tuple[int, tuple[int, int]], list[int]] = {}
         """Offsets that the read_committed view has recorded, by broker and key, in the order of reading."""
-        self.events_read: list[tuple[int, int, str]] = []
-        """Its position rows: broker, offset, event."""
+        self.events_read: list[tuple[int, int, str, int]] = []
+        """Its position rows: broker, offset, event, leader epoch."""
         if not (self.late or self.eventful):
             # They began when the log did.
             readers = [Reader(v, b, TOPIC, PARTITION) for v in (RU, RC) for b in self.cluster.replicas]
             self.ranges = dict.fromkeys(readers, Range(0, 0, TOPIC_ID))
-            self.events_read = [(b, 0, str(ReadEvent.PARTITION_ADDED)) for b in self.cluster.replicas]
+            self.events_read = [(b, 0, str(ReadEvent.PARTITION_ADDED), -1) for b in self.cluster.replicas]
         self.epochs: dict[Reader, int] = {}
         self.taken_back: set[Reader] = set()
         """Readers that were shown a truncated log, and have read nothing of the log that took its place."""
@@ -256,7 +256,7 @@ class Readers:
     ) -> None:
         """A position row; one that only tells an event names no watermarks."""
         if reader.isolation == RC:
-            self.events_read.append((reader.broker, offset, str(event)))
+            self.events_read.append((reader.broker, offset, str(event), epoch))
         row: Row = {
             "view": reader.isolation,
             "broker": reader.broker,

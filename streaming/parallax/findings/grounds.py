@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from parallax.findings.cleared import Shown, cleared, holds_open, outcomes_of, shows_against_its_end
-from parallax.findings.finding import Finding, effect_in, evidence_of, has_spread, is_shared
+from parallax.findings.finding import Finding, effect_in, evidence_of, has_spread, is_blocking, is_shared
 from parallax.findings.repair import Repair
 from parallax.kinds import OPEN_KINDS, OUTCOME_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind
@@ -186,7 +186,9 @@ def _leads(shown: Shown, right: Collection[int]) -> Leads:
         return Leads.ACCUSED
     if shown.leader == finding.broker:
         return Leads.ACCUSED
-    if shown.leader in shown.showing or (finding.exposed and finding.kind is FindingKind.LOG_TRUNCATED):
+    is_alike = finding.exposed and finding.kind is FindingKind.LOG_TRUNCATED
+    is_alike |= is_blocking(finding) and holds_open(shown, shown.leader)
+    if shown.leader in shown.showing or is_alike:
         return Leads.ALIKE
     return Leads.RIGHT if shown.leader in right else Leads.UNPROVEN
 

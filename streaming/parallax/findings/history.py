@@ -35,7 +35,7 @@ _KEY = ["key_hash_hi", "key_hash_lo"]
 _COLUMNS = ["broker", "offset", *_KEY]
 _PLACE = ("topic", "partition", "kind")
 _POSITION: Any = {
-    **{name: pc.field(name) for name in ("broker", "offset", "timestamp")},
+    **{name: pc.field(name) for name in ("broker", "offset", "timestamp", "leader_epoch")},
     "event": pc.field("position", "event"),
 }
 _RESTARTS = frozenset(
@@ -58,10 +58,12 @@ class ReadLog:
     Attributes:
         start: the first offset.
         end: the offset after the last one.
+        epoch: leader epoch of the last batch below ``end``; -1 if it is not known.
     """
 
     start: int
     end: int
+    epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,19 @@ class KeyHistory:
         own = self.offsets.get((broker, key), ())
         others = {o for (b, k), found in self.offsets.items() if k == key and b != broker for o in found}
         return Known(log.start, log.end, tuple(own), tuple(sorted(others.difference(own), reverse=True)))
+
+    def of_current_log(self, broker: int, holds: Callable[[int, int], bool]) -> KeyHistory:
+        """Return what was recorded of the log that a replica has now; nothing if the view has read another log.
+
+        A log may be replaced below its reader's position. The reader notices that only when it reads on.
+
+        Args:
+            broker: the broker of the replica.
+            holds: asks the replica whether its log is still the one that was read. It takes the offset up to which the
+                log was read, and the leader epoch below it.
+        """
+        log = self.logs.get(broker)
+        return self if log is not None and log.epoch >= 0 and holds(log.end, log.epoch) else KeyHistory()
 
 
 HistoryLookup = Callable[[str, int, Sequence[Key]], KeyHistory]
@@ -127,7 +142,8 @@ class RecordedHistory:
         except (DeltaError, OSError, pa.ArrowException) as error:
             log.warning("recorded history cannot be read", table=self._uri, error=one_line(error), what=_WHAT)
             return KeyHistory()
-        return KeyHistory(read_logs(_in_order(positions)), _by_replica_and_key(found, set(keys)))
+        read = read_logs(_in_order(positions, "broker", "offset", "event", "leader_epoch"))
+        return KeyHistory(read, _by_replica_and_key(found, set(keys)))
 
     def transactions(self, question: Transactions) -> list[TransactionRecords]:
         """For each transaction of a question, return the newest record of each key that it wrote, by the views.
@@ -161,7 +177,7 @@ class RecordedHistory:
         spans: Any = read.group_by("broker").aggregate([("offset", "min"), ("offset", "max")])
         names = ("broker", "offset_min", "offset_max")
         left = {b: (first, last) for b, first, last in zip(*(spans[n].to_pylist() for n in names), strict=True)}
-        missing = gaps(_in_order(read))
+        missing = gaps(_in_order(read, "broker", "offset", "event"))
         return [records_of(one, rows, left, missing) for one in of]
 
     def was_recreated(self, question: Recreated) -> bool:
@@ -189,28 +205,32 @@ class RecordedHistory:
             return False
 
 
-def _in_order(positions: Any) -> Iterable[tuple[int, int, str]]:
-    """Return rows that report a reader's position, in the form that `read_logs` takes."""
+def _in_order(positions: Any, *names: str) -> Iterable[Any]:
+    """Return some columns of rows that report a reader's position, row by row in the order of time."""
     rows = positions.sort_by([("timestamp", "ascending"), ("offset", "ascending")])
-    return zip(*(rows[name].to_pylist() for name in ("broker", "offset", "event")), strict=True)
+    return zip(*(rows[name].to_pylist() for name in names), strict=True)
 
 
-def read_logs(positions: Iterable[tuple[int, int, str]]) -> dict[int, ReadLog]:
+def read_logs(positions: Iterable[tuple[int, int, str, int]]) -> dict[int, ReadLog]:
     """Return by broker id the range of its replica's log that a view has read without a gap.
 
     The range begins at the first position that is in the table. Nothing is missing behind it, since retention drops
-    whole dates, records and positions together. After an event that restarts the reading, the range begins there.
+    whole dates, records and positions together. After an event that restarts the reading, the range begins there. So it
+    does where the reader went on without knowing the leader epoch: then nobody checked that the log was still the same.
 
     Args:
-        positions: broker id, offset and event of each row that reports a reader's position, in the order of time.
+        positions: broker id, offset, event and leader epoch of each row that reports a reader's position, in the order
+            of time.
     """
     found: dict[int, ReadLog] = {}
-    for broker, offset, event in positions:
+    for broker, offset, event, epoch in positions:
         known = found.get(broker)
         if known is None or event in _RESTARTS:
-            found[broker] = ReadLog(offset, offset)
-        elif offset >= known.end:
-            found[broker] = replace(known, end=offset)
+            found[broker] = ReadLog(offset, offset, epoch)
+        elif offset > known.end:
+            found[broker] = ReadLog(known.start if known.epoch >= 0 else known.end, offset, epoch)
+        elif offset == known.end:
+            found[broker] = replace(known, epoch=max(known.epoch, epoch))
     return found
 
 

@@ -25,8 +25,8 @@ class ReplicaIndex:
 
     Attributes:
         since_ms: when the first key entered the empty index, milliseconds since 1970 UTC.
-        read_to: the offset below which probes have read the log, as far as any probe has come.
-        epoch: leader epoch of the last batch below ``read_to``; -1 where it is not known.
+        read_to: the offset below which probes or the views have read the log, as far as any has come.
+        epoch: leader epoch of the last batch below ``read_to``; -1 while the index is empty.
         density: bytes per offset in the part of the log that the last read covered; 0.0 if there was none.
         topic_id: id of the topic that the log is of.
         views_void: True once a probe has found that this log replaced the one that the views have recorded, and that
@@ -53,14 +53,18 @@ class ReplicaIndex:
                 self._keys.move_to_end(key)
             return found
 
-    def learn(self, known: Mapping[Key, Known], read_to: int = -1, epoch: int = -1) -> None:
+    def learn(self, known: Mapping[Key, Known], read_to: int, epoch: int) -> None:
         """Add the offsets of keys that a read of the log has found.
+
+        Nothing is added if the epoch is not known: nobody could tell later whether the log is still the same.
 
         Args:
             known: by key, the offsets of its records, and the part of the log that was read for it.
-            read_to: the offset up to which the log was read; -1 if it was not read.
+            read_to: the offset up to which the log was read.
             epoch: leader epoch of the last batch below ``read_to``; -1 where it is not known.
         """
+        if epoch < 0:
+            return
         with self._lock:
             if not self._keys:
                 self.since_ms = now_ms()
@@ -68,7 +72,7 @@ class ReplicaIndex:
                 self._keys[key] = self._keys.pop(key, Known()).joined(one)
             while len(self._keys) > _KEYS:
                 self._keys.popitem(last=False)
-            if read_to >= self.read_to and epoch >= 0:
+            if read_to >= self.read_to:
                 self.read_to, self.epoch = read_to, epoch
 
     def weigh(self, size: int, offsets: int) -> None:

@@ -41,6 +41,7 @@ from parallax.kinds import KEY_KINDS, KINDS, OPEN_KINDS, TRANSACTION_KINDS, refi
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus
 from parallax.sides import (
     Shows,
+    Side,
     against,
     are_outcomes,
     sides_differ,
@@ -500,7 +501,8 @@ def _as_reported_before(decision: Decision, known: Finding) -> Decision:
     """
     if not refines(known.kind, decision.kind):
         return decision
-    return replace(decision, kind=known.kind, sides=sides_of(known) or decision.sides)
+    open_on = decision.sides.get(Side(Shows.OPEN), ())
+    return replace(decision, kind=known.kind, sides=sides_of(known) or decision.sides, open_on=open_on)
 
 
 def _takes_back(decision: Decision, known: Finding) -> bool:

@@ -264,9 +264,11 @@ class ReplicaProbe:
         known = index.known(request.keys)
         if index.views_void or (len(known) == len(request.keys) and self._is_near(known.values(), request.end)):
             return known
-        history = self._history()
+        history = self._history().of_current_log(self._broker, self._holds)
+        if (log := history.logs.get(self._broker)) is None:
+            return known
         found = {key: known.get(key, Known()).joined(history.of(self._broker, key)) for key in request.keys}
-        index.learn({key: one for key, one in found.items() if one.end > one.start})
+        index.learn({key: one for key, one in found.items() if one.end > one.start}, log.end, log.epoch)
         return found
 
     def _still_holds(self, since_ms: int) -> bool:
@@ -274,9 +276,10 @@ class ReplicaProbe:
         place, index = self._wants.place, self._index
         if self._around.was_replaced(self._broker, place, since_ms):
             return False
-        if index.is_empty or index.epoch < 0:
-            return True  # known only from the views, whose readers notice a new log
-        return holds(self._around, self._broker, place, index.read_to, index.epoch)
+        return index.is_empty or self._holds(index.read_to, index.epoch)
+
+    def _holds(self, read_to: int, epoch: int) -> bool:
+        return holds(self._around, self._broker, self._wants.place, read_to, epoch)
 
     def _is_near(self, known: Collection[Known], end: int) -> bool:
         """Whether little lies between what is known of keys and the end of the log."""

@@ -63,6 +63,8 @@ def summary(claim: Claim, decision: Decision, answers: Answers) -> str:
         return f"{sentence} lacks it as well: consumers {consumers}."
     if kind is FindingKind.OUTCOME_CONTRADICTS_MARKER:
         return f"{sentence} shows that record alike: if it is wrong there as well, consumers {consumers}."
+    if answers.leader in decision.open_on:
+        return f"{sentence} holds that transaction open as well."
     return f"{sentence} shows the same: consumers {consumers}."
 
 

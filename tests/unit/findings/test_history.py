@@ -26,6 +26,7 @@ def record(offset: int, broker: int = 2, key: tuple[int, int] = KEY, **fields: o
         "key_hash_hi": key[0],
         "key_hash_lo": key[1],
         "timestamp": datetime.fromtimestamp(0, UTC),
+        "leader_epoch": 3,
         "position": {"event": ""},
     }
     return base | fields
@@ -57,6 +58,7 @@ def test_recorded_offsets_come_newest_first_by_replica_and_key(tmp_path: Path) -
     assert found.of(2, KEY) == Known(0, 20, (9, 8, 1), (4,))
     assert found.of(3, KEY) == Known(15, 15, (4,), (9, 8, 1))
     assert found.of(1, KEY) == Known()
+    assert found.logs[2] == ReadLog(0, 20, 3)
 
 
 def test_a_table_that_is_not_there_is_no_history(tmp_path: Path) -> None:
@@ -64,7 +66,7 @@ def test_a_table_that_is_not_there_is_no_history(tmp_path: Path) -> None:
 
 
 def test_what_is_left_after_retention_begins_at_the_first_position_that_is_left() -> None:
-    assert read_logs([(2, 70, "ok"), (2, 90, "ok")]) == {2: ReadLog(70, 90)}
+    assert read_logs([(2, 70, "ok", 1), (2, 90, "ok", 4)]) == {2: ReadLog(70, 90, 4)}
 
 
 @pytest.mark.parametrize(
@@ -81,14 +83,32 @@ def test_what_is_left_after_retention_begins_at_the_first_position_that_is_left(
     ],
 )
 def test_an_event_after_which_rows_are_missing_or_of_another_log_restarts_the_range(event: str) -> None:
-    rows = [(2, 0, "partition_added"), (2, 50, "ok"), (2, 30, event), (2, 40, "ok")]
-    assert read_logs(rows) == {2: ReadLog(30, 40)}
+    rows = [(2, 0, "partition_added", -1), (2, 50, "ok", 1), (2, 30, event, 1), (2, 40, "ok", 1)]
+    assert read_logs(rows) == {2: ReadLog(30, 40, 1)}
 
 
 @pytest.mark.parametrize("event", ["unreachable", "unauthorized", "corrupt_batch", "unsupported"])
 def test_an_event_after_which_reading_goes_on_where_it_was_leaves_the_range_whole(event: str) -> None:
-    rows = [(2, 0, "partition_added"), (2, 50, event), (1, 9, "ok"), (2, 60, "ok")]
-    assert read_logs(rows) == {1: ReadLog(9, 9), 2: ReadLog(0, 60)}
+    rows = [(2, 0, "partition_added", -1), (2, 50, event, 1), (1, 9, "ok", 1), (2, 60, "ok", 1)]
+    assert read_logs(rows) == {1: ReadLog(9, 9, 1), 2: ReadLog(0, 60, 1)}
+
+
+def test_where_reading_went_on_without_a_known_epoch_the_range_begins() -> None:
+    rows = [(2, 0, "partition_added", -1), (2, 50, "ok", 1), (2, 60, "ok", -1), (2, 60, "unreachable", -1)]
+    assert read_logs(rows) == {2: ReadLog(0, 60)}
+    assert read_logs([*rows, (2, 70, "ok", 2)]) == {2: ReadLog(60, 70, 2)}
+
+
+@pytest.mark.parametrize(("epoch", "is_held", "counts"), [(3, True, True), (3, False, False), (-1, True, False)])
+def test_only_what_was_recorded_of_the_log_that_a_replica_has_now_counts(
+    epoch: int, is_held: bool, counts: bool
+) -> None:
+    recorded = KeyHistory({2: ReadLog(0, 20, epoch)}, {(2, KEY): [9]})
+    asked: list[tuple[int, int]] = []
+    found = recorded.of_current_log(2, lambda *log: bool(asked.append(log)) or is_held)
+    assert found == (recorded if counts else KeyHistory())
+    assert asked == [(20, 3)] * (epoch >= 0)
+    assert recorded.of_current_log(1, lambda *_: True) == KeyHistory()
 
 
 def recorded(history: RecordedHistory, one: Transaction) -> TransactionRecords:

@@ -285,6 +285,23 @@ class TestAFinding:
         life.until_asked(missing)
         assert "get nothing beyond" not in life.last.summary
 
+    def test_on_an_outcome_exposes_a_leader_that_holds_its_transaction_open_as_the_accused_does(self) -> None:
+        """The logs of 1 and 2 were truncated; what is on record of 1 is how its old log had ended it."""
+
+        def frozen(_: Claim) -> Answers:
+            held = (OpenTransaction(producer_id=7, start_offset=10),)
+            first, second = (replica(b, open_transactions=held, last_stable_offset=10) for b in (1, 2))
+            return Answers({1: first, 2: second, 3: replica(3)}, leader=1)
+
+        life = Life().confirmed(unmarked())
+        life.until_asked(wrong)
+        assert (life.last.kind, life.last.exposed) == (COMMITTED_WRONGLY, False)
+        for _ in range(3):
+            life.until_asked(frozen)
+        assert (life.last.kind, life.last.exposed, len(life.table)) == (COMMITTED_WRONGLY, True, 3)
+        assert "Broker 1 leads the partition and holds that transaction open as well." in life.last.summary
+        assert "Broker 1 leads the partition and shows what broker 2 does" in explain(life.last).now
+
     def test_about_a_transaction_is_reported_again_once_a_replica_that_was_silent_answers(self) -> None:
         """A person may call right only a replica whose answer is in the evidence."""
 

@@ -60,6 +60,17 @@ def log(*, stale: bool = False, key: bytes = b"k") -> Log:
     return made
 
 
+def replaced_log(elsewhere: int) -> Log:
+    """A log of a newer epoch, which holds the old value of the key at another offset."""
+    made = Log(epoch=3)
+    for offset in range(COUNT + 5):
+        if offset == elsewhere:
+            made.put(offset, b"k", b"old")
+        elif offset not in (OLD, TOMBSTONE):
+            made.put(offset, b"other-%d" % offset, bytes(SIZE))
+    return made
+
+
 def claim(key: Key = KEY) -> Claim:
     kind = FindingKind.DELETED_RECORD_RESURRECTED
     return of_key(kind, offset=TOMBSTONE, key_hash_hi=key[0], key_hash_lo=key[1])
@@ -80,7 +91,7 @@ class Recorded:
 
 def recorded(_topic: str, _partition: int, keys: Any) -> KeyHistory:
     """What the views hold: all replicas were read whole, and each showed the value; 1 and 3 the tombstone too."""
-    logs = {broker: ReadLog(0, COUNT - 10) for broker in (1, 2, 3)}
+    logs = {broker: ReadLog(0, COUNT - 10, 0) for broker in (1, 2, 3)}
     return KeyHistory(logs, {(1, KEY): (TOMBSTONE, OLD), (2, KEY): (OLD,), (3, KEY): (TOMBSTONE, OLD)})
 
 
@@ -240,16 +251,10 @@ def eventually_closed(prober: Prober) -> None:
 
 def test_a_scan_of_a_log_that_is_another_one_begins_again(brokers: Brokers, make: Make, tmp_path: Path) -> None:
     assert eventually(make(scans=str(tmp_path))).verdict is Verdict.CONFIRMED
-    fresh, elsewhere = Log(epoch=3), 300
-    for offset in range(COUNT + 5):
-        if offset == elsewhere:
-            fresh.put(offset, b"k", b"old")
-        elif offset not in (OLD, TOMBSTONE):
-            fresh.put(offset, b"other-%d" % offset, bytes(SIZE))
-    brokers.logs = {**brokers.logs, 2: fresh}
+    brokers.logs = {**brokers.logs, 2: replaced_log(elsewhere=300)}
     got = eventually(make(scans=str(tmp_path)))
     assert got.verdict is Verdict.CONFIRMED, got.reason
-    assert f"value at offset {elsewhere}" in got.reason
+    assert "value at offset 300" in got.reason
 
 
 def test_a_log_that_was_replaced_unnoticed_is_not_judged_by_what_was_recorded_of_another(
@@ -260,6 +265,18 @@ def test_a_log_that_was_replaced_unnoticed_is_not_judged_by_what_was_recorded_of
     prober = make(history=recorded)
     assert "is being scanned: " in judged(prober).reason
     assert eventually(prober).verdict is Verdict.DISMISSED
+
+
+def test_a_log_that_a_newer_epoch_replaced_is_not_looked_up_in_what_was_recorded_of_it(
+    brokers: Brokers, make: Make
+) -> None:
+    """Broker 2's value lies elsewhere now, and nothing lies where the views have recorded it."""
+    brokers.logs = {**brokers.logs, 2: replaced_log(elsewhere=300)}
+    prober = make(history=recorded)
+    assert "is being scanned: " in judged(prober).reason
+    got = eventually(prober)
+    assert got.verdict is Verdict.CONFIRMED, got.reason
+    assert "value at offset 300" in got.reason
 
 
 def test_a_broker_that_did_not_answer_is_not_waited_for_again_at_once(brokers: Brokers, make: Make) -> None:

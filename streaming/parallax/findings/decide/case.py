@@ -89,6 +89,8 @@ class Decision:
             finding is opened again once the other findings have ended, even if no replica shows the difference by then.
         lacks: offset of the key's value that another replica shows, while the accused shows none because of a
             transaction's outcome; -1 in any other difference.
+        open_on: for a wrong outcome whose transaction the accused holds open by now: the brokers that hold it open
+            past its end. ``sides`` then says who had ended it, and how.
         proof_truncated: for a claim that accuses nobody: whether the record that proves it is not part of the current
             log, because another leader has written there.
     """
@@ -106,6 +108,7 @@ class Decision:
     proof_truncated: bool = False
     in_part: bool = False
     lacks: int = UNKNOWN
+    open_on: tuple[int, ...] = ()
 
     @property
     def witnesses(self) -> tuple[int, ...]:
@@ -120,6 +123,7 @@ class Decision:
 
         - It does if its replica is on the accused's side, or on any side if nobody is accused. A replica is on no side
           while its last stable offset hides the record.
+        - If the accused holds the transaction open by now, the leader also does if it holds it open too.
         - If the accused shows a deleted value of a key, the leader also does if it shows the same value.
         - If the accused's log was truncated or lost its head, the leader also does if it lacks the same records.
 
@@ -127,7 +131,8 @@ class Decision:
             accused: the broker that the finding accuses; `NOBODY` without direction.
             answers: the replicas' answers to the probe.
         """
-        if any(answers.leader in side and accused in (NOBODY, *side) for side in self.sides.values()):
+        alike = [*self.sides.values(), self.open_on]
+        if any(answers.leader in side and accused in (NOBODY, *side) for side in alike):
             return True
         match KINDS[self.kind].extent:
             case Extent.VALUE:
