@@ -7,7 +7,7 @@ piece, so that one may be suspected that a whole micro-batch clears at once, as 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -114,7 +114,8 @@ class Withholding(Comparing):
         self.judged["ran suspects: of what was taken up in pieces alone"] += len(more)
         self.said["at once"] |= more
         mine, its = (replace(one.coverage, state_bytes=0) for one in (whole, made))
-        unlike = {name for name in mine.__slots__ if getattr(mine, name) != getattr(its, name)}
+        compared = [one.name for one in fields(mine) if one.compare]
+        unlike = {name for name in compared if getattr(mine, name) != getattr(its, name)}
         self.judged["ran micro-batches: after which what is unknown is told otherwise"] += bool(unlike & OF_CUTS)
         if unlike - OF_CUTS:
             told = [f"{name} {getattr(its, name)}, at once {getattr(mine, name)}" for name in unlike - OF_CUTS]
