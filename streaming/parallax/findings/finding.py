@@ -21,6 +21,8 @@ from parallax.sides import Shows, Side, are_outcomes, as_document, parsed, stand
 
 SHOWED = "showed"
 """Key in an event's evidence: the brokers that were ever seen to show what the finding reports, sorted."""
+WAS_SPREAD = "was_spread"
+"""Key in the evidence of an end: whether it was overwritten after it had spread to every replica (`was_spread`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,7 @@ def made(
     elif status is FindingStatus.RESOLVED:
         end = resolved(claim, decision, answers, repaired, variant, evidence.get(SHOWN, claim.first_offset))
         text = end.text
-        evidence |= _of_the_end(decision, end, is_repaired=bool(repaired.mended)) | dict(left or {})
+        evidence |= _of_the_end(claim, decision, end, is_repaired=bool(repaired.mended)) | dict(left or {})
     else:
         text = dismissed(decision, answers)
     if variant:
@@ -210,12 +212,14 @@ def _variant(status: FindingStatus, claim: Claim, decision: Decision, answers: A
     return variant_in(known)
 
 
-def _of_the_end(decision: Decision, end: End, *, is_repaired: bool) -> dict[str, Any]:
+def _of_the_end(claim: Claim, decision: Decision, end: End, *, is_repaired: bool) -> dict[str, Any]:
     """Return the evidence of a resolved finding, in addition to the replicas' answers."""
     said: dict[str, Any] = {"resolution": str(decision.resolution)}
     said |= {SEEN_SAID: end.is_seen_said, SAID: list(end.repairs)}
     if end.is_older_over:
         said[OLDER_OVER] = True
+    if claim.spread and decision.resolution is Resolution.SUPERSEDED:
+        said[WAS_SPREAD] = True
     if decision.in_part:
         said["explained_in_part"] = True
     if decision.was_shown:
@@ -353,6 +357,15 @@ def has_spread(finding: Finding) -> bool:
     if finding.status is FindingStatus.ACKNOWLEDGED:
         return bool(evidence_of(finding).get("resolution") == Resolution.SPREAD)
     return finding.status is FindingStatus.SPREAD
+
+
+def was_spread(finding: Finding) -> bool:
+    """Whether the finding is over because what had spread to every replica was overwritten.
+
+    Each replica may still hold what was wrong. So it is asked about as a loss that has spread, and is open again only
+    if that is shown again.
+    """
+    return finding.status is FindingStatus.RESOLVED and evidence_of(finding).get(WAS_SPREAD) is True
 
 
 def is_unsettled(finding: Finding) -> bool:
@@ -496,7 +509,7 @@ def claim_of(finding: Finding) -> Claim:
         key_hash_lo=finding.key_hash_lo,
         recorded=Recorded.of(recorded),
         raised_at_ms=int(finding.first_suspected_at.timestamp() * 1000),
-        spread=has_spread(finding),
+        spread=has_spread(finding) or was_spread(finding),
         all_compared=finding.broker == NOBODY or _has_compared_all(evidence),
         confirmed_at_ms=int(finding.decided_at.timestamp() * 1000),
         ended=finding.status is FindingStatus.RESOLVED,
