@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parallax.model import TopicPartition
-from parallax.replica.digests import JOINED_BITS, KINDS, Array, Digests
+from parallax.replica.digests import JOINED_BITS, KINDS, Array, Digests, contradicting
 from parallax.views.blocks import Blocks, ByPlace
 from parallax.views.tables import VIEWS
 
@@ -82,6 +82,7 @@ class _Reading:
 
     def __init__(self, ranges: Array, topic_ids: list[str], digests: Digests) -> None:
         self.ids, self.digests = set(topic_ids), digests
+        self._moves = digests.moves[np.lexsort((digests.moves["part"], digests.moves["producer_id"]))]
         self._starts, self._ends = ranges["start"], ranges["end"]
         self.is_in_order = bool((self._starts[1:] >= self._ends[:-1]).all())
         # A number of each range; ranges without a gap, and without an event in them, have the same.
@@ -116,12 +117,13 @@ class _Reading:
         for name in dict.fromkeys((*_SUMS, *_BY_THEMSELVES)):
             made[name] = np.zeros(len(blocks), np.uint64)
             np.add.at(made[name], at, parts[name].astype(np.uint64))
+        # A part's own count knows nothing of the parts before.
+        np.add.at(made["contradicted"], at[self._moves["part"][contradicting(self._moves)]], 1)
         return made
 
     def transactions(self) -> tuple[Array, Array]:
         """The first and the last block of each transaction, as far as the reader shows rows of it."""
-        moves = self.digests.moves
-        moves = moves[np.lexsort((moves["part"], moves["producer_id"]))]
+        moves = self._moves
         block = self.blocks[moves["part"]]
         ends = np.flatnonzero(moves["end"] >= 0)
         last = np.searchsorted(moves["producer_id"], moves["producer_id"], "right") - 1

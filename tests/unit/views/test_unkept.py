@@ -173,6 +173,20 @@ def test_rows_stay_that_are_judged_by_themselves(storage: str) -> None:
     assert dropped(storage) == 0
 
 
+@pytest.mark.parametrize("marker", [19, BLOCK + 9])
+def test_blocks_stay_of_a_record_against_its_own_end_marker_wherever_that_lies(storage: str, marker: int) -> None:
+    def change(_: int, level: IsolationLevel, one: dict[str, Any]) -> dict[str, Any]:
+        its = {**one, "producer_id": 5, "producer_epoch": 0}
+        if one["offset"] == marker:
+            return {**its, "kind": int(RowKind.ABORT), "outcome": int(Outcome.ABORTED)}
+        outcome = Outcome.COMMITTED if level is IsolationLevel.READ_COMMITTED else Outcome.UNDECIDED
+        return {**its, "outcome": int(outcome)} if one["offset"] == 9 else one
+
+    read(storage, 0, 3 * BLOCK, change)
+    assert dropped(storage) > 0
+    assert {n // BLOCK for n in records(storage)} == set(range(marker // BLOCK + 1))
+
+
 def test_a_level_that_shows_nothing_agrees_as_long_as_all_replicas_were_read_there(storage: str) -> None:
     read(storage, 0, BLOCK, lambda _, level, one: one if level is IsolationLevel.READ_UNCOMMITTED else None)
     assert dropped(storage) > 0
