@@ -7,10 +7,10 @@ A row may go if all of this holds of its block of 4,096 offsets (`BLOCK`):
   judged by itself: no listed transaction, no emptied marker, no record against its own end marker.
 - The comparison has taken in all of the block, and nothing in the partition is open (`Settled`).
 - No transaction that goes through the block goes through a block of which this does not hold, too. So a difference
-  stays together with all rows of its transactions.
+  stays together with all rows of its transactions that were recorded on its date.
 
 Where any of this is not known, the rows stay. All rows that are looked at were recorded on one date. A block that was
-read around midnight stays.
+read around midnight stays. A transaction that goes on over midnight counts on each date by itself.
 """
 
 from __future__ import annotations
@@ -75,6 +75,29 @@ def agreed_spans(
         if len(spans):
             made[place] = spans
     return made
+
+
+def unsettled(sums: Mapping[Reader, Blocks], settled: Mapping[TopicPartition, Settled]) -> frozenset[TopicPartition]:
+    """The partitions of which more rows may go once what is open there is over.
+
+    Args:
+        sums: as in `agreed_spans`.
+        settled: the partitions in which nothing is open.
+    """
+    found = set[TopicPartition]()
+    for its in sums.values() if all(one.places for one in sums.values()) else ():
+        ranges = its.ranges[its.ranges["start"] < its.ranges["end"]]
+        starts, ends = np.full(len(its.places), np.iinfo(np.int64).max), np.zeros(len(its.places), np.int64)
+        np.minimum.at(starts, ranges["place"], ranges["start"])
+        np.maximum.at(ends, ranges["place"], ranges["end"])
+        for place, start, end in zip(its.places, starts.tolist(), ends.tolist(), strict=True):
+            if start < end and not _is_settled(settled.get(place), start, end):
+                found.add(place)
+    return frozenset(found)
+
+
+def _is_settled(one: Settled | None, start: int, end: int) -> bool:
+    return one is not None and end <= one.up_to and not any(low < end and start < high for low, high in one.but)
 
 
 class _Reading:
@@ -187,4 +210,4 @@ def _goes_on(readers: Iterable[_Reading], blocks: Array, stays: Array) -> Array:
     return np.asarray(np.cumsum(change)[:-1] > 0)
 
 
-__all__ = ["BLOCK", "Reader", "Settled", "agreed_spans"]
+__all__ = ["BLOCK", "Reader", "Settled", "agreed_spans", "unsettled"]
