@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from parallax.findings import onset
 from parallax.findings.about import KEPT, OLDER_OVER, SAID, SEEN_SAID, SHOWN, VARIANT, record_offset
 from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim, Recorded
@@ -126,6 +127,7 @@ def made(
     leans_on: Sequence[str] = (),
     left: Mapping[str, Any] | None = None,
     repaired: Repairs = NO_REPAIR,
+    otherwise: Mapping[int, datetime] | None = None,
 ) -> Finding:
     """Make a new event of a single finding (no incident), for the findings table.
 
@@ -141,6 +143,7 @@ def made(
         leans_on: ids of the findings that explain the suspect, if it is dismissed for that.
         left: for a finding that has ended: what is still to be judged about other replicas (`parallax.findings.left`).
         repaired: for a finding that has ended: what is on record of its repairs (`parallax.findings.ended.resolved`).
+        otherwise: by broker, the last look before this one at which it showed otherwise than the accused.
     """
     claim = _of_the_cut(_of_the_tombstone(claim, decision, answers), answers)
     suspected = from_milliseconds(claim.raised_at_ms)
@@ -148,7 +151,12 @@ def made(
     exposed = _is_exposed(status, accused, decision, answers)
     recorded = _recorded(claim, decision, answers, status).as_json()
     evidence = answers.evidence() | {"reason": decision.reason, "recorded": recorded}
-    evidence[SHOWED] = sorted(showed_in(known) | _showing(status, claim, decision, answers))
+    asked, showing = onset.asked_at(answers, at), _showing(status, claim, decision, answers)
+    evidence[SHOWED] = sorted(showed_in(known) | showing)
+    leader = {answers.leader} - {NOBODY} if exposed and status is FindingStatus.CONFIRMED else set()
+    seen = dict(otherwise or {}) | dict.fromkeys(onset.showing_otherwise(claim, decision, answers) - showing, asked)
+    before = {} if known is None else onset.onsets_in(evidence_of(known))
+    evidence[onset.ONSETS] = onset.noted(before, showing | leader, seen, asked)
     variant = _variant(status, claim, decision, answers, known)
     if known is not None and status in (FindingStatus.UNSETTLED, FindingStatus.RESOLVED):
         evidence |= {KEPT: known.record_offset, SHOWN: shown_offset(known)}
