@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from parallax.findings import onset
-from parallax.findings.about import KEPT, OLDER_OVER, SAID, SEEN_SAID, SHOWN, VARIANT, record_offset
+from parallax.findings.about import HAD_SPREAD, KEPT, OLDER_OVER, SAID, SEEN_SAID, SHOWN, VARIANT, record_offset
 from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, differed, showing_its_value
@@ -180,7 +180,7 @@ def made(
     elif status is FindingStatus.RESOLVED:
         end = resolved(claim, decision, answers, repaired, variant, evidence.get(SHOWN, claim.first_offset))
         text = end.text
-        evidence |= _of_the_end(decision, end, is_repaired=bool(repaired.mended)) | dict(left or {})
+        evidence |= _of_the_end(claim, decision, end, is_repaired=bool(repaired.mended)) | dict(left or {})
     else:
         text = dismissed(decision, answers)
     if variant:
@@ -218,10 +218,12 @@ def _variant(status: FindingStatus, claim: Claim, decision: Decision, answers: A
     return variant_in(known)
 
 
-def _of_the_end(decision: Decision, end: End, *, is_repaired: bool) -> dict[str, Any]:
+def _of_the_end(claim: Claim, decision: Decision, end: End, *, is_repaired: bool) -> dict[str, Any]:
     """Return the evidence of a resolved finding, in addition to the replicas' answers."""
     said: dict[str, Any] = {"resolution": str(decision.resolution)}
     said |= {SEEN_SAID: end.is_seen_said, SAID: list(end.repairs)}
+    if claim.spread:
+        said[HAD_SPREAD] = True
     if end.is_older_over:
         said[OLDER_OVER] = True
     if decision.in_part:
@@ -444,9 +446,10 @@ def was_explained_in_part(finding: Finding) -> bool:
 def effect_in(finding: Finding) -> Effect:
     """Return the words on what a finding means, for its title and its explanation.
 
-    They are those of the finding's own sentence.
+    They are those of the finding's own sentence. Where every replica shows it, or did, they say that.
     """
-    return effect_of(finding.kind, variant_in(finding))
+    effect = effect_of(finding.kind, variant_in(finding))
+    return effect.on_all if has_spread(finding) or evidence_of(finding).get(HAD_SPREAD) else effect
 
 
 def variant_in(finding: Finding) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from parallax.findings.about import VARIANT
+from parallax.findings.about import HAD_SPREAD, VARIANT
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, as_json, claim_from_json
 from parallax.findings.cleared import Shown
@@ -156,8 +156,9 @@ def incident_event(
         ONSETS: noted(onsets_in(before), showed, {}, at),
     }
     if status is FindingStatus.RESOLVED:
-        text, resolution = incident_over(group, _ended(tally), at)
-        evidence["resolution"] = resolution
+        had_spread = known is not None and has_spread(known)
+        text, resolution = incident_over(group, _ended(tally), at, had_spread=had_spread)
+        evidence |= {"resolution": resolution, HAD_SPREAD: had_spread}
     else:
         text = incident(group, tally.count, (tally.lowest, tally.highest), tally.waiting, status, is_exposed=exposed)
         if status in _NOT_SEEN:
