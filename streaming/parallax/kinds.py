@@ -355,6 +355,16 @@ class Effect(NamedTuple):
         what = self.consumers.removeprefix(level).removeprefix("may ")
         return f"{level}got {what.removeprefix('get ')}" if what.startswith("get ") else f"{level}could {what}"
 
+    @property
+    def on_all(self) -> Effect:
+        """The words where every replica shows what the accused was found to show."""
+        return self._replace(headline=_on_all(self.headline), was=_on_all(self.was))
+
+
+def _on_all(text: str) -> str:
+    alike = text.removesuffix(" than the others")
+    return alike.replace("Broker {broker}", "Every replica").replace("broker {broker}", "every replica")
+
 
 _LEVEL = "in read_committed "
 """What an effect begins with that consumers in read_uncommitted do not meet."""

@@ -57,7 +57,7 @@ class Alarm(NamedTuple):
 
 
 ALARMS: Mapping[FindingState, Alarm] = {
-    FindingState.SPREAD: Alarm("ParallaxLossComplete", Severity.CRITICAL, "; no replica is known to be right"),
+    FindingState.SPREAD: Alarm("ParallaxLossComplete", Severity.CRITICAL),
     FindingState.EXPOSED: Alarm("ParallaxDivergenceExposed", Severity.CRITICAL, "; the leader {is_} wrong"),
     FindingState.CONFIRMED: Alarm("ParallaxDivergenceConfirmed", Severity.CRITICAL),
     FindingState.UNSETTLED: Alarm("ParallaxDivergenceUnsettled", Severity.WARNING),
@@ -79,7 +79,7 @@ def headline(state: FindingState, finding: Finding) -> str:
     adds = ALARMS[state].adds.format(is_="is" if is_sure(finding) else "may be")
     if not broker:
         if state is FindingState.SPREAD:
-            return f"Replicas of {place} differed{adds} ({kind})"
+            return f"Replicas of {place} differed; no replica is known to be right ({kind})"
         return f"Replicas of {place} differ{adds} ({kind}; nothing proves which is right)"
     one = KINDS[kind]
     led = one.led if state in (FindingState.EXPOSED, FindingState.SPREAD) else one.not_led

@@ -24,6 +24,8 @@ OLDER_OVER = "older_over"
 """Key in an event's evidence. Whether a finding ended because the accused shows an older value no longer."""
 SEEN_SAID = "seen_said"
 """Key in an event's evidence. Whether the text on an end says what consumers could see."""
+HAD_SPREAD = "had_spread"
+"""Key in an event's evidence. Whether every replica had shown it by the last check of a finding that is over."""
 WAS_READABLE = "was_readable"
 """Key in an event's evidence. Whether a wrong replica led; absent where that is not known."""
 
@@ -64,4 +66,4 @@ def _value_shown(kind: FindingKind, broker: int, evidence: Mapping[str, Any]) ->
     return max((one["offset"] for one in shown if one and one["value_size"] >= 0), default=None)
 
 
-__all__ = ["KEPT", "OLDER_OVER", "SAID", "SEEN_SAID", "SHOWN", "VARIANT", "WAS_READABLE", "record_offset"]
+__all__ = ["HAD_SPREAD", "KEPT", "OLDER_OVER", "SAID", "SEEN_SAID", "SHOWN", "VARIANT", "WAS_READABLE", "record_offset"]

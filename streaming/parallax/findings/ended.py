@@ -93,8 +93,8 @@ _ENDS: Mapping[Resolution, _End] = {
     ),
     Resolution.DELETED: _End("the record is gone", "Not healed: {reason}. {seen}"),
     Resolution.SUPERSEDED: _End(
-        "it was overwritten everywhere",
-        "Not healed: {reason}. All replicas had come to show what broker {broker} showed. {seen}",
+        "it was overwritten",
+        "Not healed: {reason}. {seen}",
     ),
     Resolution.EXPLAINED: _End(
         "another finding reports it now", "Not healed: {reason}. That finding says who is wrong."
@@ -221,7 +221,8 @@ def _past(decision: Decision, answers: Answers, reason: str | None = None) -> st
 
 def _was(claim: Claim, variant: str, shown: int) -> str:
     has_direction = claim.broker != NOBODY or "{broker}" not in KINDS[claim.kind].was
-    was = effect_of(claim.kind, variant).was if has_direction else KINDS[FindingKind.VISIBILITY_MISMATCH].was
+    effect = effect_of(claim.kind if has_direction else FindingKind.VISIBILITY_MISMATCH, variant)
+    was = (effect.on_all if claim.spread else effect).was
     partition = f"{claim.topic}-{claim.partition}"
     return was.format(broker=claim.broker, partition=partition, offset=claim.first_offset, shown=shown)
 
@@ -242,7 +243,7 @@ def _form(claim: Claim, decision: Decision, *, is_repaired: bool) -> str:
     return _ENDS[decision.resolution].text
 
 
-def incident_over(group: Group, ended: Mapping[str, int], at: datetime) -> tuple[str, str]:
+def incident_over(group: Group, ended: Mapping[str, int], at: datetime, *, had_spread: bool) -> tuple[str, str]:
     """Return a sentence that says how an incident ended, and its resolution.
 
     The resolution is healed only if all members have healed.
@@ -251,6 +252,7 @@ def incident_over(group: Group, ended: Mapping[str, int], at: datetime) -> tuple
         group: the kind, the partition and the accused of the incident.
         ended: by resolution, how many members ended with it.
         at: when the replicas were asked about the last of them.
+        had_spread: whether every replica showed it.
     """
     not_healed = [name for name in ended if name != Resolution.HEALED]
     resolution = not_healed[0] if not_healed else str(Resolution.HEALED)
@@ -260,7 +262,8 @@ def incident_over(group: Group, ended: Mapping[str, int], at: datetime) -> tuple
     partition, what = group.place.name, counted_in_words(group)
     was = f"The replicas of {partition} differed in many {what}."
     if group.broker != NOBODY:
-        was = f"Broker {group.broker} showed many {what} of {partition} wrongly."
+        who = "Every replica" if had_spread else f"Broker {group.broker}"
+        was = f"{who} showed many {what} of {partition} wrongly."
     how = "Not healed" if not_healed else "Healed"
     none = f"none of the {what} of {partition} was shown wrongly any more"
     return f"{was} {how}: {none}{f' ({each})' if each else ''}, {asked_in_words(at)}.", resolution

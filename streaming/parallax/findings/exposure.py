@@ -35,6 +35,7 @@ from parallax.findings.finding import (
     showed_in,
 )
 from parallax.findings.incident import shown_of, tally_of
+from parallax.findings.onset import Onset, onsets_in
 from parallax.kinds import KINDS, Extent
 from parallax.model import NOBODY, UNKNOWN
 from parallax.moments import utc_text
@@ -220,14 +221,64 @@ def committed_since(committed: int, wrong: Iterable[Reign]) -> tuple[Reign, ...]
 def wrong_reigns(finding: Finding, found: Iterable[Reign]) -> list[Reign]:
     """Return those of some periods in which a replica led that is wrong in what a finding says.
 
-    A log that was truncated had what it lost for as long as it led in the epoch of that.
+    A log that was truncated had what it lost for as long as it led in the epoch of that. A period that had ended before
+    the last look at which its broker showed otherwise is left out.
 
     Args:
         finding: the finding's last event.
         found: the periods in which brokers led the partition around the time of the finding.
     """
-    wrong, lost = wrong_brokers(finding), claim_of(finding).lost_epoch
-    return [reign for reign in found if reign.broker in wrong and reign.epochs[1] > lost]
+    wrong, lost, onsets = wrong_brokers(finding), claim_of(finding).lost_epoch, _onsets(finding)
+    mine = (reign for reign in found if reign.broker in wrong and reign.epochs[1] > lost)
+    return [reign for reign in mine if not _ended_before(reign, onsets.get(reign.broker, Onset()))]
+
+
+def _is_open(finding: Finding) -> bool:
+    """Whether a finding does not prove which replica is wrong."""
+    return finding.broker == NOBODY or is_unsettled(finding)
+
+
+def _onsets(finding: Finding) -> dict[int, Onset]:
+    """By broker, since when it shows what a finding reports; empty where nobody is proven to be wrong."""
+    return {} if _is_open(finding) else onsets_in(evidence_of(finding))
+
+
+def _ended_before(reign: Reign, onset: Onset) -> bool:
+    return onset.after is not None and reign.ended_by is not None and reign.ended_by <= onset.after
+
+
+class _Shown(NamedTuple):
+    """What is known of a broker that led, as a relative clause, and whether it showed what is wrong while it led."""
+
+    clause: str
+    is_sure: bool
+
+
+def _shown(finding: Finding, reign: Reign, onset: Onset, *, is_now: bool) -> _Shown:
+    """Return whether a broker showed what a finding says is wrong while it led.
+
+    Args:
+        finding: the finding's last event.
+        reign: the period in which the broker led, one of `wrong_reigns`.
+        onset: since when the broker shows it.
+        is_now: whether it shows it now.
+    """
+    if _is_open(finding):
+        return _Shown("may be wrong" if finding.stands else "may have been wrong", is_sure=True)
+    shows, has_shown = ("shows it", "has shown it") if is_now else ("showed it", "showed it")
+    is_first = reign.broker == finding.broker or (onset == Onset() and is_now and not has_spread(finding))
+    if onset.by is not None and (reign.ended_by is None or reign.ended[0] >= onset.by):
+        if onset.after is None or reign.since >= onset.by:
+            return _Shown(shows, is_sure=True)
+        return _Shown(
+            f"{has_shown} since a time between {utc_text(onset.after)} and {utc_text(onset.by)}", is_sure=True
+        )
+    if onset.after is not None:
+        return _Shown(f"showed otherwise at {utc_text(onset.after)} and may have shown it after that", is_sure=False)
+    return _Shown(shows, is_sure=True) if is_first else _Shown(_UNKNOWN_SINCE, is_sure=False)
+
+
+_UNKNOWN_SINCE = "may have shown it (it is not known since when it did)"
 
 
 class Led(NamedTuple):
@@ -236,7 +287,7 @@ class Led(NamedTuple):
     Attributes:
         reigns: when each of them led, or that none did; empty where nothing is on record.
         seen: what consumers could read there, and at which offsets; empty if no wrong replica led.
-        is_wrong: whether one of them led; None if that is not known.
+        is_wrong: whether one of them led while it was wrong; None if that is not known.
     """
 
     reigns: tuple[str, ...] = ()
@@ -289,23 +340,29 @@ def led_in_words(finding: Finding, found: Collection[Reign], most: int | None = 
     """
     if not found:
         return NOTHING_KNOWN
-    wrong, now = wrong_brokers(finding), Shown.of(finding).showing_now if finding.stands else frozenset()
-    mine = wrong_reigns(finding, found)
+    now = Shown.of(finding).showing_now if finding.stands else frozenset()
+    mine, onsets = wrong_reigns(finding, found), _onsets(finding)
     since = min(reign.since for reign in found)
     if not mine:
         none = f"By what is on record since {utc_text(since)}, no replica led that was seen to show it."
+        if not wrong_brokers(finding).isdisjoint(reign.broker for reign in found):
+            none = f"By what is on record since {utc_text(since)}, no replica led after it had begun to show it."
         return Led((none,), is_wrong=False)
-    is_open = finding.broker == NOBODY or is_unsettled(finding)
-    unsure = "may be wrong" if finding.stands else "may have been wrong"
-    may = {b: unsure if is_open else "shows it" if b in now or has_spread(finding) else "showed it" for b in wrong}
-    last = mine if most is None else mine[-most:]
-    said = [f"Broker {reign.broker}, which {may[reign.broker]}, {reign.in_words}." for reign in last]
-    if len(mine) > len(last):
-        said.insert(0, f"Before, such replicas led {counted(len(mine) - len(last), 'time')} more.")
+    shown = [
+        _shown(finding, reign, onsets.get(reign.broker, Onset()), is_now=reign.broker in now or has_spread(finding))
+        for reign in mine
+    ]
+    first = 0 if most is None else max(len(mine) - most, 0)
+    said = [
+        f"Broker {r.broker}, which {one.clause}, {r.in_words}."
+        for r, one in list(zip(mine, shown, strict=True))[first:]
+    ]
+    if first:
+        said.insert(0, f"Before, such replicas led {counted(first, 'time')} more.")
     where = "" if is_shown_elsewhere(finding) else f", {affected(finding).in_words}"
     effect = effect_in(finding)
     seen = f"{READ_THERE} {effect.consumers if finding.stands else effect.could}{where}."
-    return Led(tuple(said), seen, is_wrong=True)
+    return Led(tuple(said), seen, is_wrong=True if any(one.is_sure for one in shown) else None)
 
 
 __all__ = [

@@ -8,7 +8,8 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from parallax.findings.about import KEPT, OLDER_OVER, SAID, SEEN_SAID, SHOWN, VARIANT, record_offset
+from parallax.findings import onset
+from parallax.findings.about import HAD_SPREAD, KEPT, OLDER_OVER, SAID, SEEN_SAID, SHOWN, VARIANT, record_offset
 from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, differed, showing_its_value
@@ -128,6 +129,7 @@ def made(
     leans_on: Sequence[str] = (),
     left: Mapping[str, Any] | None = None,
     repaired: Repairs = NO_REPAIR,
+    otherwise: Mapping[int, datetime] | None = None,
 ) -> Finding:
     """Make a new event of a single finding (no incident), for the findings table.
 
@@ -143,6 +145,7 @@ def made(
         leans_on: ids of the findings that explain the suspect, if it is dismissed for that.
         left: for a finding that has ended: what is still to be judged about other replicas (`parallax.findings.left`).
         repaired: for a finding that has ended: what is on record of its repairs (`parallax.findings.ended.resolved`).
+        otherwise: by broker, the last look before this one at which it showed otherwise than the accused.
     """
     claim = _of_the_cut(_of_the_tombstone(claim, decision, answers), answers)
     suspected = from_milliseconds(claim.raised_at_ms)
@@ -150,7 +153,12 @@ def made(
     exposed = _is_exposed(status, accused, decision, answers)
     recorded = _recorded(claim, decision, answers, status).as_json()
     evidence = answers.evidence() | {"reason": decision.reason, "recorded": recorded}
-    evidence[SHOWED] = sorted(showed_in(known) | _showing(status, claim, decision, answers))
+    asked, showing = onset.asked_at(answers, at), _showing(status, claim, decision, answers)
+    evidence[SHOWED] = sorted(showed_in(known) | showing)
+    leader = {answers.leader} - {NOBODY} if exposed and status is FindingStatus.CONFIRMED else set()
+    seen = dict(otherwise or {}) | dict.fromkeys(onset.showing_otherwise(claim, decision, answers) - showing, asked)
+    before = {} if known is None else onset.onsets_in(evidence_of(known))
+    evidence[onset.ONSETS] = onset.noted(before, showing | leader, seen, asked)
     variant = _variant(status, claim, decision, answers, known)
     if known is not None and status in (FindingStatus.UNSETTLED, FindingStatus.RESOLVED):
         evidence |= {KEPT: known.record_offset, SHOWN: shown_offset(known)}
@@ -216,6 +224,8 @@ def _of_the_end(claim: Claim, decision: Decision, end: End, *, is_repaired: bool
     """Return the evidence of a resolved finding, in addition to the replicas' answers."""
     said: dict[str, Any] = {"resolution": str(decision.resolution)}
     said |= {SEEN_SAID: end.is_seen_said, SAID: list(end.repairs)}
+    if claim.spread:
+        said[HAD_SPREAD] = True
     if end.is_older_over:
         said[OLDER_OVER] = True
     if claim.spread and decision.resolution is Resolution.SUPERSEDED:
@@ -449,9 +459,10 @@ def was_explained_in_part(finding: Finding) -> bool:
 def effect_in(finding: Finding) -> Effect:
     """Return the words on what a finding means, for its title and its explanation.
 
-    They are those of the finding's own sentence.
+    They are those of the finding's own sentence. Where every replica shows it, or did, they say that.
     """
-    return effect_of(finding.kind, variant_in(finding))
+    effect = effect_of(finding.kind, variant_in(finding))
+    return effect.on_all if has_spread(finding) or evidence_of(finding).get(HAD_SPREAD) else effect
 
 
 def variant_in(finding: Finding) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from parallax.findings.about import VARIANT
+from parallax.findings.about import HAD_SPREAD, VARIANT
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, as_json, claim_from_json
 from parallax.findings.cleared import Shown
@@ -35,6 +35,7 @@ from parallax.findings.finding import (
 )
 from parallax.findings.internal_keys import key_as_text
 from parallax.findings.members import OPEN, Array, Group, MemberRow, Members, State, count
+from parallax.findings.onset import ONSETS, noted, onsets_in
 from parallax.findings.summary import incident, variant_of_many
 from parallax.kinds import KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingStatus, Rule, Severity, id_of
@@ -136,6 +137,7 @@ def incident_event(
     exposed = is_led(group, tally, proofs, known, singles)
     is_shown = exposed and status is not FindingStatus.RESOLVED
     leaders = {proofs[-1].answers.leader} - {NOBODY} if proofs and is_shown else set()
+    showed = leaders | _showed(group, tally, proofs, (known, *singles))
     evidence: dict[str, Any] = {
         "incident": {
             "count": tally.count,
@@ -150,11 +152,13 @@ def incident_event(
         },
         "proofs": [proof.as_json() for proof in proofs[:PROOFS]] or before.get("proofs", []),
         VARIANT: str(variant_of_many(group)),
-        SHOWED: sorted(leaders | _showed(group, tally, proofs, (known, *singles))),
+        SHOWED: sorted(showed),
+        ONSETS: noted(onsets_in(before), showed, {}, at),
     }
     if status is FindingStatus.RESOLVED:
-        text, resolution = incident_over(group, _ended(tally), at)
-        evidence["resolution"] = resolution
+        had_spread = known is not None and has_spread(known)
+        text, resolution = incident_over(group, _ended(tally), at, had_spread=had_spread)
+        evidence |= {"resolution": resolution, HAD_SPREAD: had_spread}
     else:
         text = incident(group, tally.count, (tally.lowest, tally.highest), tally.waiting, status, is_exposed=exposed)
         if status in _NOT_SEEN:

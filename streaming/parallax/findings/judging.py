@@ -36,6 +36,7 @@ from parallax.findings.incidents import Incidents
 from parallax.findings.ledger import Ledger
 from parallax.findings.left import claims_of, left_by, left_over
 from parallax.findings.members import Group, State
+from parallax.findings.onset import asked_at, showing_otherwise
 from parallax.findings.summary import blocked_at
 from parallax.findings.tasks import Task, Tasks
 from parallax.kinds import KEY_KINDS, KINDS, OPEN_KINDS, TRANSACTION_KINDS, refines
@@ -270,7 +271,8 @@ class Judging:
         status = FindingStatus.SPREAD if decision.has_spread else FindingStatus.CONFIRMED
         if is_proven and told is not None:
             if told is known and decision.verdict is not Verdict.PENDING and _says_more(decision, told):
-                event = made(finding_id, status, claim, decision, answers, known, at)
+                looks = self._ledger.otherwise(finding_id)
+                event = made(finding_id, status, claim, decision, answers, known, at, otherwise=looks)
                 return worsened(event, told) or event
             leans_on = (told.finding_id,)
             reason = f"duplicate of finding {told.finding_id} ({told.kind})"
@@ -316,6 +318,9 @@ class Judging:
         """Return what a finding that was checked again has become."""
         if known is None:
             return Unchanged(None)
+        otherwise = showing_otherwise(claim, decision, answers)
+        self._ledger.note_otherwise(known.finding_id, otherwise, asked_at(answers, at))
+        looks = self._ledger.otherwise(known.finding_id)
         status = FindingStatus.CONFIRMED
         was = status_of(known) if known.stands else known.status
         decision = self._by_word(decision, known)
@@ -343,7 +348,7 @@ class Judging:
             decision = _as_reported_before(decision, known)
         if not changed:
             return Unchanged(known)
-        return made(known.finding_id, status, claim, decision, answers, known, at)
+        return made(known.finding_id, status, claim, decision, answers, known, at, otherwise=looks)
 
     def _by_word(self, decision: Decision, known: Finding) -> Decision:
         """Return the decision on replicas that agree on what nobody has proven; a person's word may have ended that."""

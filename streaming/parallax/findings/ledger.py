@@ -67,6 +67,7 @@ class Ledger:
         self.ended: OrderedDict[str, Finding] = OrderedDict()
         """The events by which findings ended, by id; those of the last `ENDED`."""
         self._lacked: OrderedDict[tuple[str, int], int] = OrderedDict()
+        self._otherwise: dict[str, dict[int, datetime]] = {}
         self._standing: dict[str, Finding] = {}
         self._handled: OrderedDict[str, Handled] = OrderedDict()
         self._transactions: dict[TopicPartition, dict[str, Claim]] = {}
@@ -181,6 +182,17 @@ class Ledger:
         """
         return self._lacked.get((name, offset))
 
+    def note_otherwise(self, finding_id: str, brokers: Iterable[int], at: datetime) -> None:
+        """Remember that brokers were seen to show otherwise than the accused of a finding; `otherwise` returns it.
+
+        It is remembered until the finding is forgotten, or the process ends.
+        """
+        self._otherwise.setdefault(finding_id, {}).update(dict.fromkeys(brokers, at))
+
+    def otherwise(self, finding_id: str) -> Mapping[int, datetime]:
+        """Return by broker the last look that `note_otherwise` was given of a finding."""
+        return self._otherwise.get(finding_id, {})
+
     def causes(self, place: TopicPartition) -> Mapping[str, Claim]:
         """Return the claims of a partition's open findings about transactions, by finding id.
 
@@ -233,6 +245,7 @@ class Ledger:
 
     def forget(self, finding_id: str) -> None:
         """Drop the resolved finding ``finding_id``: it is no longer checked, and explains no other claim."""
+        self._otherwise.pop(finding_id, None)
         finding = self._standing.pop(finding_id, None)
         if finding is not None:
             self._forget_transaction(finding)

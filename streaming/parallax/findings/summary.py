@@ -179,7 +179,7 @@ _SPREAD_WITHOUT_DIRECTION = (
 )
 _SPREAD = (
     "{reason}. No replica of {partition} that answered shows otherwise than broker {broker} was "
-    "found to show: nothing is left to compare with. Where a replica shows it, consumers {consumers}."
+    "found to show: nothing is left to compare with. Consumers {consumers}."
 )
 
 
@@ -248,8 +248,8 @@ def incident(
         sentence = f"{sentence} {waiting:,} more {agreed(waiting, 'is', 'are')} suspected and not proven."
     if has_spread:
         return (
-            f"{sentence} No replica that answered shows otherwise by now: nothing is left to compare with. Where a "
-            f"replica shows it, consumers {consumers}."
+            f"{sentence} No replica that answered shows otherwise by now: nothing is left to compare with. "
+            f"Consumers {consumers}."
         )
     if group.broker == NOBODY:
         return f"{sentence} {NO_DIRECTION} Consumers {consumers}."

@@ -15,19 +15,31 @@ from parallax.model import NOBODY, FindingKind, FindingStatus
 from parallax.shell import Shell
 from tests.builders.findings import evidence, finding
 
+STATUS = {FindingState.SPREAD: FindingStatus.SPREAD, FindingState.UNSETTLED: FindingStatus.UNSETTLED}
+
 
 @pytest.mark.parametrize("kind", FindingKind)
 @pytest.mark.parametrize("state", FindingState)
 def test_the_headline_names_broker_and_partition(kind: FindingKind, state: FindingState) -> None:
-    said = headline(state, finding(kind=kind))
-    assert "roker 2" in said
+    said = headline(state, finding(kind=kind, status=STATUS.get(state, FindingStatus.CONFIRMED)))
+    assert ("every replica" if state is FindingState.SPREAD else "broker 2") in said.lower()
     assert "orders-0" in said
+
+
+def test_of_what_every_replica_shows_the_titles_accuse_no_single_one() -> None:
+    deletion = evidence({}, variant=str(Variant.DELETION))
+    one = finding(kind=FindingKind.ABORTED_RECORD_COMMITTED, status=FindingStatus.SPREAD, evidence=deletion)
+    shown = "Every replica {} a rolled-back deletion of orders-0 as committed"
+    assert headline(FindingState.SPREAD, one) == shown.format("shows")
+    over = evidence({}, variant=str(Variant.DELETION), had_spread=True, resolution=str(Resolution.SUPERSEDED))
+    one = replace(one, status=FindingStatus.RESOLVED, evidence=over)
+    assert over_in_words(was_in_words(one), one) == f"{shown.format('showed')}; it was overwritten"
 
 
 def test_a_freeze_holds_back_consumers_where_they_meet_it_and_else_says_how_it_stays_so() -> None:
     said = {state: headline(state, finding(kind=FindingKind.READ_COMMITTED_FROZEN)) for state in FindingState}
     for state in (FindingState.EXPOSED, FindingState.SPREAD):
-        assert "read_committed stands still;" in said[state]
+        assert "read_committed stands still" in said[state]
         assert "keep it" not in said[state]
     assert said[FindingState.CONFIRMED].endswith(": keep it from leading, or read_committed stands still")
 
@@ -71,7 +83,8 @@ def test_that_the_leader_is_wrong_is_said_only_where_it_is_known(
 @pytest.mark.parametrize("broker", [2, NOBODY])
 def test_a_first_line_is_short_enough_for_a_pager(kind: FindingKind, state: FindingState, broker: int) -> None:
     for variant in Variant:
-        one = finding(kind=kind, broker=broker, evidence=evidence({}, variant=str(variant)))
+        status = STATUS.get(state, FindingStatus.CONFIRMED)
+        one = finding(kind=kind, broker=broker, status=status, evidence=evidence({}, variant=str(variant)))
         assert len(headline(state, one)) <= 115
 
 

@@ -9,17 +9,31 @@ import pytest
 
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, Recorded
-from parallax.findings.exposure import Came, Led, Reign, Span, affected, came, led_in_words, reigns, wrong_brokers
+from parallax.findings.exposure import (
+    Came,
+    Led,
+    Reign,
+    Span,
+    affected,
+    came,
+    led_in_words,
+    reigns,
+    wrong_brokers,
+    wrong_reigns,
+)
+from parallax.findings.finding import Finding
 from parallax.findings.leading import may_lead
 from parallax.findings.repair import show_seen
 from parallax.kinds import Variant
 from parallax.model import NOBODY, FindingKind, FindingStatus
 from parallax.shell import ANYWHERE
 from parallax.sides import parsed
-from tests.builders.answers import NOTHING, answers, newest, replica
+from tests.builders.answers import NOTHING, answers, holding, newest, replica
+from tests.builders.claims import claim
 from tests.builders.findings import finding
 from tests.unit.findings.floods import DIFFERS, END, Flood, flood, lost, values
-from tests.unit.findings.lives import START, Life, deleted, value
+from tests.unit.findings.lives import COMMITTED_WRONGLY, RECHECK_S, START, Life, deleted, value
+from tests.unit.findings.replies import wrong
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 SHOWN = {"no value": [1, 3], "value at offset 17": [2]}
@@ -149,6 +163,69 @@ def test_a_leader_that_shared_what_was_wrong_is_named_while_it_is_and_once_it_is
     assert (over.stands, wrong_brokers(over)) == (False, {2, 3})
     assert led_in_words(over, reign_of(3)).sentences[0].startswith("Broker 3, which showed it, led")
     assert "no replica led" in led_in_words(over, reign_of(1)).sentences[0]
+
+
+def all_show(c: Claim) -> Answers:
+    return answers(*(holding(b, "committed") for b in (1, 2, 3)), leader=2)
+
+
+def shown_by_all_at(seconds: float) -> Finding:
+    """A finding whose replicas were last seen to differ 30 s before a time, and all to show it at that time."""
+    life = Life().confirmed(claim(COMMITTED_WRONGLY), answering=wrong)
+    while life.now < seconds - RECHECK_S:
+        life.until_asked(wrong)
+    life.until_asked(all_show)
+    assert (life.last.status, life.now) == (FindingStatus.SPREAD, seconds)
+    return life.last
+
+
+def reign(broker: int, since: float, until: float, ended_by: float | None) -> Reign:
+    end = None if ended_by is None else START + timedelta(seconds=ended_by)
+    times = START + timedelta(seconds=since), START + timedelta(seconds=until)
+    return Reign(broker, *times, (broker, broker), ended_by=end)
+
+
+def test_a_leader_that_was_last_seen_to_show_otherwise_after_it_led_exposed_nobody() -> None:
+    spread, led = shown_by_all_at(120), [reign(1, -60, 70, 85), reign(2, 85, 200, None)]
+    for status in (FindingStatus.SPREAD, FindingStatus.RESOLVED):
+        found = replace(spread, status=status)
+        assert [one.broker for one in wrong_reigns(found, led)] == [2]
+        said = led_in_words(found, led)
+        assert (said.is_wrong, "Broker 1" in " ".join(said.sentences)) == (True, False)
+        assert led_in_words(found, led[:1]) == (
+            ("By what is on record since 2025-12-31 23:59:00Z, no replica led after it had begun to show it.",),
+            "",
+            False,
+        )
+
+
+def test_a_leader_that_may_have_come_to_show_it_is_named_with_when_it_last_did_not() -> None:
+    spread, led = shown_by_all_at(120), [reign(1, -60, 95, 100)]
+    said = led_in_words(spread, led)
+    assert said.is_wrong is None
+    assert said.sentences[0].startswith(
+        "Broker 1, which showed otherwise at 2026-01-01 00:01:30Z and may have shown it after that, led already"
+    )
+    led = [reign(1, -60, 140, 150)]
+    assert (
+        led_in_words(spread, led)
+        .sentences[0]
+        .startswith(
+            "Broker 1, which has shown it since a time between 2026-01-01 00:01:30Z and 2026-01-01 00:02:00Z, led"
+        )
+    )
+    led = [reign(1, 125, 140, 150)]
+    assert led_in_words(spread, led).sentences[0].startswith("Broker 1, which shows it, led")
+
+
+def test_of_an_earlier_versions_event_it_is_not_known_since_when_another_than_the_accused_showed_it() -> None:
+    old = finding("f1", status=FindingStatus.RESOLVED, evidence=evidence(showed=[1, 2, 3]))
+    led = [reign(1, -60, 95, 100), reign(2, 100, 200, None)]
+    assert [one.partition(", led")[0] for one in led_in_words(old, led).reigns] == [
+        "Broker 1, which may have shown it (it is not known since when it did)",
+        "Broker 2, which showed it",
+    ]
+    assert led_in_words(old, led[:1]).is_wrong is None
 
 
 def test_a_leader_that_shares_what_an_incident_reports_is_named_and_must_not_lead() -> None:

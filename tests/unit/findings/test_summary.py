@@ -152,8 +152,15 @@ def test_the_event_of_a_wrong_outcome_keeps_what_it_is_about_when_all_replicas_s
     both = answers(deletion(1, "aborted"), deletion(2, "aborted"), leader=1)
     event = made("f", FindingStatus.SPREAD, replace(c, broker=2), shared, both, first, AT)
     for one in (first, event):
-        assert effect_in(one) == effect_of(c.kind, Variant.DELETION)
+        assert effect_in(one).consumers == effect_of(c.kind, Variant.DELETION).consumers
         assert effect_in(one).consumers in one.summary
+    over = Decision(Verdict.DISMISSED, c.kind, "every replica holds newer", resolution=Resolution.SUPERSEDED)
+    ended = made("f", FindingStatus.RESOLVED, claim_of(event), over, both, event, AT)
+    assert ended.summary == (
+        "Every replica hid the committed deletion at offset 10 of orders-0 as aborted. Not healed: every replica held "
+        "newer. Consumers that read it there in read_committed could never see a deletion that was committed."
+    )
+    assert effect_in(ended) == effect_in(event)
 
 
 @pytest.mark.parametrize(
@@ -348,8 +355,8 @@ def test_an_incident_that_all_share_is_told_in_the_past_and_with_what_consumers_
     group = Group(TopicPartition("orders", 0), NOBODY, FindingKind.VISIBILITY_MISMATCH, Rule.LATEST_VALUE)
     assert incident(group, 12, (3, 99), 0, FindingStatus.SPREAD, is_exposed=True) == (
         "The replicas of orders-0 differed in 12 keys (offsets 3 to 99). A probe has proven it of each. No replica "
-        "that answered shows otherwise by now: nothing is left to compare with. Where a replica shows it, consumers "
-        "may read a value that is wrong, or miss one."
+        "that answered shows otherwise by now: nothing is left to compare with. Consumers may read a value that is "
+        "wrong, or miss one."
     )
 
 
