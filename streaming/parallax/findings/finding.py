@@ -23,7 +23,7 @@ from parallax.sides import Shows, Side, are_outcomes, as_document, parsed, stand
 SHOWED = "showed"
 """Key in an event's evidence: the brokers that were ever seen to show what the finding reports, sorted."""
 WAS_SPREAD = "was_spread"
-"""Key in the evidence of an end: whether it was overwritten after it had spread to every replica (`was_spread`)."""
+"""Key in the evidence of an end, of what was overwritten everywhere (`was_spread`)."""
 
 
 @dataclass(frozen=True, slots=True)

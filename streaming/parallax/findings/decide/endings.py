@@ -58,8 +58,8 @@ def outcomes_of_others(case: Case) -> dict[int, str]:
 
     It is the outcome that the replica shows now. If the replica shows none, the end marker that it shows decides. If it
     shows neither, the outcome or marker that the views recorded of it decides. A record or marker that the replica has
-    lost with a truncated log does not count. Nor does what was recorded before the loss had spread to all replicas: an
-    absent one had come to show the same as the accused.
+    lost with a truncated log does not count. If the loss has spread to all replicas, what was recorded before does not
+    count either: an absent one had come to show the same as the accused.
     """
     claim = case.claim
     truth = dict[int, str]()
