@@ -51,9 +51,9 @@ class Rows:
 class Comparison:
     """The query without Spark: plans, runs the tasks, takes in what they tell; each instance is a new process."""
 
-    def __init__(self, storage: Path, **more: Any) -> None:
+    def __init__(self, storage: Path, *, from_log_start: bool = True, **more: Any) -> None:
         checkpoint = str(storage / "checkpoints" / QUERY)
-        self.options = Options(str(storage), 1, CompareSettings(**more), checkpoint=checkpoint)
+        self.options = Options(str(storage), 1, CompareSettings(**more), from_log_start, checkpoint=checkpoint)
         self.storage = str(storage)
         self.told: list[tuple[list[Suspect], list[Coverage]]] = []
         self.sink = ComparisonSink(self.storage, lambda s, c: self.told.append((list(s), list(c))))
