@@ -52,7 +52,7 @@ _NOT_ABSENT = (
     "Either Prometheus scrapes a job again, or it no longer expects one: the page shows which. A job that is back "
     "compares what was written meanwhile, as far as it is still there."
 )
-"""The end of an alert on a job that was not scraped: Prometheus keeps the text of a time when nothing was scraped."""
+"""The end of `ABSENT`. Prometheus keeps the text of a moment at which it scraped nothing."""
 _HEAD = """# Alert rules for Parallax.
 # Checked: promtool, and a real Prometheus. Not run: by the Prometheus operator.
 # severity: critical pages, warning opens a ticket, info is for the record.

@@ -186,11 +186,20 @@ class Ledger:
         """Remember that brokers were seen to show otherwise than the accused of a finding; `otherwise` returns it.
 
         It is remembered until the finding is forgotten, or the process ends.
+
+        Args:
+            finding_id: id of the finding.
+            brokers: ids of the brokers.
+            at: when they were asked.
         """
         self._otherwise.setdefault(finding_id, {}).update(dict.fromkeys(brokers, at))
 
     def otherwise(self, finding_id: str) -> Mapping[int, datetime]:
-        """Return by broker the last look that `note_otherwise` was given of a finding."""
+        """Return by broker the last look that `note_otherwise` was given of a finding.
+
+        Args:
+            finding_id: id of the finding.
+        """
         return self._otherwise.get(finding_id, {})
 
     def causes(self, place: TopicPartition) -> Mapping[str, Claim]:
