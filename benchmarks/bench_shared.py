@@ -57,7 +57,7 @@ def shared(storage: str) -> None:
 
 def of(name: str) -> Any:
     """The further arguments of `drop_agreed`, with nothing open in any partition."""
-    return name, lambda _: True, lambda: AGREED, date.max, set()
+    return name, lambda _: True, lambda: AGREED, date.max, {}
 
 
 def main() -> None:

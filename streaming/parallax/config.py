@@ -341,7 +341,8 @@ class StorageSettings(_Section):
         24.0,
         gt=0,
         le=_MAX_HOURS,
-        description="With storage.record: differing or blocks, every row of a date stays until all of them are so old.",
+        description="With storage.record: differing or blocks, every row of a date stays until all of them are so old. "
+        "With blocks a date waits up to three days more for what is open in a partition.",
     )
 
     @property

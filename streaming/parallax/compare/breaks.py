@@ -280,10 +280,9 @@ def _jump(state: PartitionState, view: int, slot: int, span: tuple[int, int], at
             floor = int(state.partition["floor"][0, view])
             state.partition["skipped"][0, view] += max(0, offset - max(before, floor))
         raise_floor(state, view, min(offset, retained_from(state)))
-    elif before != UNKNOWN:
-        (give_up if event == _NOT_KEPT else skip)(state, view, before, offset, at)
     else:
-        raise_floor(state, view, offset)
+        # Of a reader whose earlier positions are gone, rows may be missing from anywhere on.
+        (give_up if event == _NOT_KEPT else skip)(state, view, before, offset, at)
     state.unended = state.unended[(state.unended["slot"] != slot) | (state.unended["offset"] >= offset)]
     if view == READ_UNCOMMITTED:
         mine = (state.intervals["slot"] == slot) & (state.intervals["end"] == NEVER)

@@ -85,7 +85,8 @@ class Sparing:
     Attributes:
         alike: by partition, the range of offsets in which all readers' sums are equal.
         footers: by name of the table and path, the footer of each file that was looked at.
-        rows: how many rows of the files have to be read. Of a file without sums these are all of its rows.
+        rows: how many rows of the files have to be read. Of a file without sums these are all of its rows. Where
+            upkeep has taken rows out of a file (`parallax.views.unkept`), its sums still count them: then it is more.
     """
 
     alike: Mapping[TopicPartition, Alike]
@@ -117,9 +118,8 @@ def sparing(
     """
     views = [(name, file) for name, file in files if name in opened]
     mine = [(name, file) for name, file in views if file.first is None]
-    all_rows = sum(file.rows for _, file in views)
     if sum(file.rows for _, file in mine) < WORTH:
-        return Sparing({}, {}, all_rows)
+        return Sparing({}, {}, sum(file.rows for _, file in views))
     told: dict[Reader, list[Blocks]] = {}
     for name, file in mine:
         if (name, file.path) not in looked:
@@ -131,21 +131,24 @@ def sparing(
     read = {(name, file.path): looked[name, file.path] for name, file in mine}
     found = _alike({reader: Blocks.concat(several) for reader, several in told.items()}, wanted)
     spared = {place: (one.start, one.end) for place, one in found.items()}
-    others = sum(_rows_of_others(blocks, wanted) for _, blocks in read.values())
+    sums = {key: blocks for key, (_, blocks) in read.items()}
+    asked = sum(_rows_asked(file, sums.get((name, file.path), Blocks.none()), wanted) for name, file in views)
     return Sparing(
         found,
         {
             key: Footer(metadata, _spans(blocks, wanted) if spared else {}, spared if blocks.places else {})
             for key, (metadata, blocks) in read.items()
         },
-        all_rows - others - sum(one.rows for one in found.values()),
+        asked - sum(one.rows for one in found.values()),
     )
 
 
-def _rows_of_others(blocks: Blocks, wanted: Wanted) -> int:
-    """How many rows of a file are of partitions that are compared elsewhere."""
-    is_other = np.array([not wanted(*place) for place in blocks.places], np.bool_)
-    return int(_rows(blocks)[is_other].sum()) if is_other.any() else 0
+def _rows_asked(file: DataFile, blocks: Blocks, wanted: Wanted) -> int:
+    """How many rows a file has of the partitions that are compared here, by its sums, and of positions of all."""
+    if not blocks.places:
+        return file.rows
+    rows, is_mine = _rows(blocks), np.array([wanted(*place) for place in blocks.places], np.bool_)
+    return int(rows[is_mine].sum()) + max(0, file.rows - int(rows.sum()))
 
 
 def _alike(readers: Mapping[Reader, Blocks], wanted: Wanted) -> dict[TopicPartition, Alike]:

@@ -22,6 +22,8 @@ from parallax.sides import Shows, Side, are_outcomes, as_document, parsed, stand
 
 SHOWED = "showed"
 """Key in an event's evidence: the brokers that were ever seen to show what the finding reports, sorted."""
+WAS_SPREAD = "was_spread"
+"""Key in the evidence of an end, of what was overwritten everywhere (`was_spread`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +228,8 @@ def _of_the_end(claim: Claim, decision: Decision, end: End, *, is_repaired: bool
         said[HAD_SPREAD] = True
     if end.is_older_over:
         said[OLDER_OVER] = True
+    if claim.spread and decision.resolution is Resolution.SUPERSEDED:
+        said[WAS_SPREAD] = True
     if decision.in_part:
         said["explained_in_part"] = True
     if decision.was_shown:
@@ -363,6 +367,15 @@ def has_spread(finding: Finding) -> bool:
     if finding.status is FindingStatus.ACKNOWLEDGED:
         return bool(evidence_of(finding).get("resolution") == Resolution.SPREAD)
     return finding.status is FindingStatus.SPREAD
+
+
+def was_spread(finding: Finding) -> bool:
+    """Whether the finding is over because what had spread to every replica was overwritten.
+
+    Each replica may still hold what was wrong. So it is asked about as a loss that has spread, and is open again only
+    if that is shown again.
+    """
+    return finding.status is FindingStatus.RESOLVED and evidence_of(finding).get(WAS_SPREAD) is True
 
 
 def is_unsettled(finding: Finding) -> bool:
@@ -507,7 +520,7 @@ def claim_of(finding: Finding) -> Claim:
         key_hash_lo=finding.key_hash_lo,
         recorded=Recorded.of(recorded),
         raised_at_ms=int(finding.first_suspected_at.timestamp() * 1000),
-        spread=has_spread(finding),
+        spread=has_spread(finding) or was_spread(finding),
         all_compared=finding.broker == NOBODY or _has_compared_all(evidence),
         confirmed_at_ms=int(finding.decided_at.timestamp() * 1000),
         ended=finding.status is FindingStatus.RESOLVED,

@@ -28,6 +28,7 @@ from parallax.findings.finding import (
     made,
     sides_of,
     was_explained_in_part,
+    was_spread,
 )
 from parallax.findings.held import Outcome, Page
 from parallax.findings.incident import Proof
@@ -327,7 +328,7 @@ class Judging:
         if decision.has_spread:
             status = FindingStatus.SPREAD
             says_more = claim.broker != known.broker or refines(decision.kind, known.kind)
-            changed = (known.stands or is_left) and (says_more or not has_spread(known))
+            changed = (known.stands or is_left or was_spread(known)) and (says_more or not has_spread(known))
         elif decision.is_unsettled:
             # A loss that has spread stays one, unless it held back consumers everywhere and holds back nobody any more.
             holds_nobody = was is FindingStatus.SPREAD and known.kind in OPEN_KINDS

@@ -189,7 +189,7 @@ class Ledger:
 
         Args:
             finding_id: id of the finding.
-            brokers: ids of the brokers.
+            brokers: the brokers that were seen to show otherwise.
             at: when they were asked.
         """
         self._otherwise.setdefault(finding_id, {}).update(dict.fromkeys(brokers, at))

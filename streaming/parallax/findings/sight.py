@@ -33,6 +33,9 @@ class What(StrEnum):
 _ANEW = frozenset({ReadEvent.TOPIC_RECREATED, ReadEvent.TOPIC_DELETED, ReadEvent.NOT_HOSTED})
 """Events after which nothing that was read before is in the log."""
 
+_BEGINS = _ANEW | {ReadEvent.PARTITION_ADDED}
+"""Events with which the reading of a log begins: nothing of that log was shown before."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -121,6 +124,9 @@ class _Reader:
 
     Attributes:
         begin: the lowest offset from which all that was read is in the views.
+        has_begun: whether the row with which the reading of the log began is in the views.
+        log_start: where the log began then, by the replica's first answer since; -1 if it is not known. What a later
+            log start has passed may have been shown before.
         is_not_kept: whether rows below are missing because the views no longer keep them.
         held: what was shown and has not been truncated since.
         pending: what was shown in the range whose end comes.
@@ -129,6 +135,8 @@ class _Reader:
     """
 
     begin: int = UNKNOWN
+    has_begun: bool = False
+    log_start: int = UNKNOWN
     is_not_kept: bool = False
     held: list[Mapping[str, Any]] = field(default_factory=list)
     pending: list[Mapping[str, Any]] = field(default_factory=list)
@@ -163,7 +171,9 @@ class _Reader:
         if event in _ANEW:
             self.pending = []
         if self._is_of_another_log(row):
-            self.held, self.begin = [], UNKNOWN
+            self.held, self.begin, self.has_begun, self.log_start = [], UNKNOWN, False, UNKNOWN
+        if event in _BEGINS:
+            self.has_begun, self.log_start = True, UNKNOWN
         self.held += self.pending
         if event == ReadEvent.LOG_TRUNCATED:
             self.held, self.begin = [one for one in self.held if one["offset"] < to], min(self.begin, to)
@@ -172,6 +182,12 @@ class _Reader:
         elif self.begin == UNKNOWN or event == ReadEvent.PARTITION_ADDED:
             self.begin = min([to, *(int(one["offset"]) for one in self.pending)])
         self.pending, self.last = [], row
+        self.note(Marks.of_row(row["timestamp"], row["position"]))
+
+    def note(self, marks: Marks) -> None:
+        """Take in where the log began, unless an earlier answer has said it."""
+        if self.has_begun and self.log_start == UNKNOWN:
+            self.log_start = marks.log_start
 
 
 def sights(
@@ -212,12 +228,14 @@ def _sight(
     marks = (
         said if said is not None and said.at > last["timestamp"] else Marks.of_row(last["timestamp"], last["position"])
     )
+    if last["position"]["event"] in _BEGINS:
+        reader.note(marks)
     to, is_committed = int(last["offset"]), isolation is IsolationLevel.READ_COMMITTED
     held_back = f"it was held back at the last stable offset {marks.last_stable}"
     if not (is_committed and UNKNOWN < marks.last_stable <= to and marks.last_stable < marks.high_watermark):
         held_back = ""
     if offset is None:
-        what, why, row = _of_key(reader, marks, isolation, held_back)
+        what, why, row = _of_key(reader, isolation, held_back)
     else:
         what, why, row = _at(reader, marks, isolation, offset, held_back)
     return Sight(*place, what, why, row, to, last["timestamp"])
@@ -226,7 +244,7 @@ def _sight(
 _Found = tuple[What, str, Row | None]
 
 
-def _of_key(reader: _Reader, marks: Marks, isolation: IsolationLevel, held_back: str) -> _Found:
+def _of_key(reader: _Reader, isolation: IsolationLevel, held_back: str) -> _Found:
     visible = [row for row in reader.shown if _is_given(row, isolation)]
     newest = max(visible, key=lambda row: int(row["offset"]), default=None)
     if newest is not None and newest["offset"] >= reader.begin:
@@ -234,7 +252,7 @@ def _of_key(reader: _Reader, marks: Marks, isolation: IsolationLevel, held_back:
     if newest is not None:
         text = f"a newer record of the key than that at offset {newest['offset']} may be missing: the views hold "
         return What.UNKNOWN, f"{text}all {_from(reader)}", None
-    if reader.begin <= marks.log_start:
+    if reader.begin <= reader.log_start:
         return What.NOTHING, "; ".join(filter(None, ["no record of the key was shown", held_back])), None
     return What.UNKNOWN, f"the views hold no record of the key, and only {_from(reader)}", None
 
@@ -246,8 +264,9 @@ def _at(reader: _Reader, marks: Marks, isolation: IsolationLevel, offset: int, h
     if found is not None:
         return What.NOTHING, _not_given(found), None
     to = UNKNOWN if reader.last is None else int(reader.last["offset"])
-    if offset < marks.log_start:
-        return What.NOTHING, f"the log began at offset {marks.log_start}", None
+    # What was not read yet was not shown either: there the newest log start counts.
+    if offset < (log_start := marks.log_start if offset >= to else reader.log_start):
+        return What.NOTHING, f"the log began at offset {log_start}", None
     if offset < reader.begin:
         return What.UNKNOWN, f"the views hold only {_from(reader)}", None
     if offset < to:

@@ -451,15 +451,27 @@ def _joined_moves(moves: Array, parts: Array) -> tuple[Array, Array]:
     for names, found in ((("end", "end_kind"), first_end), (("start", "outcome", "key_hash_hi", "key_hash_lo"), opens)):
         for name in names:
             made[name] = padded[name][found]
-    ended_as = np.where(its["end_kind"] == _COMMIT, _COMMITTED, _ABORTED)
-    before, after = its[:-1], its[1:]
+    return made, of[contradicting(its) & ~is_first].astype(np.int64)
+
+
+def contradicting(moves: Array) -> Array:
+    """For each of the moves, whether it gives the transaction that the one before leaves open another outcome.
+
+    There is one if, and only if, `carried` counts any.
+
+    Args:
+        moves: rows of `MOVE` of one reader, those of each producer one after another, in the order of their parts.
+    """
+    against = np.zeros(len(moves), np.bool_)
+    before, after = moves[:-1], moves[1:]
+    ended_as = np.where(after["end_kind"] == _COMMIT, _COMMITTED, _ABORTED)
     differs = np.where(
         after["shown"] >= 0,
         after["shown"] != before["outcome"],
-        ends[1:] & (before["outcome"] != _UNDECIDED) & (before["outcome"] != ended_as[1:]),
+        (after["end"] >= 0) & (before["outcome"] != _UNDECIDED) & (before["outcome"] != ended_as),
     )
-    against = differs & (before["start"] >= 0) & ~is_first[1:]
-    return made, of[1:][against].astype(np.int64)
+    against[1:] = differs & (before["start"] >= 0) & (before["producer_id"] == after["producer_id"])
+    return against
 
 
 class Digester:
@@ -575,4 +587,5 @@ __all__ = [
     "Digests",
     "Open",
     "carried",
+    "contradicting",
 ]

@@ -46,7 +46,7 @@ from parallax.views.settled import Settled
 from parallax.views.shared import borrowed_on
 from parallax.views.sharing import Saved, share
 from parallax.views.tables import PROGRESS, RECORDED_ON, VIEWS, TableSize, rust_uri
-from parallax.views.unkept import drop_agreed
+from parallax.views.unkept import Looked, drop_agreed
 from parallax.views.unused import remove_unused
 
 log = structlog.get_logger(__name__)
@@ -91,7 +91,8 @@ class Maintenance:
         self._on_done = on_done or (lambda _, __: None)
         self._on_shared = on_shared
         self._compared = compared
-        self._dropped, self._passed = ({name: set[date]() for name in VIEWS} for _ in range(2))
+        self._looked: dict[str, Looked] = {name: {} for name in VIEWS}
+        self._passed = {name: set[date]() for name in VIEWS}
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -159,10 +160,12 @@ class Maintenance:
             return pattern.fullmatch(topic) is not None
 
         if self._settings.record == "blocks":
-            dropped = drop_agreed(storage, name, is_chosen, self._compared, settled, self._dropped[name])
+            dropped = drop_agreed(storage, name, is_chosen, self._compared, settled, self._looked[name])
             if dropped is None:
                 return  # What is shared now would have no other chance.
             self._tell("rows that all replicas show alike are not kept", name, dropped)
+            # One view borrows of the other, so what waits in either is shared in neither.
+            settled = min([settled, *(on for its in self._looked.values() for on, waits in its.items() if waits)])
         saved = share(storage, name, is_chosen, settled, self._passed[name])
         self._tell("rows that replicas show alike are stored once", name, saved)
 

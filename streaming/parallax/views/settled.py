@@ -7,10 +7,10 @@ A row may go if all of this holds of its block of 4,096 offsets (`BLOCK`):
   judged by itself: no listed transaction, no emptied marker, no record against its own end marker.
 - The comparison has taken in all of the block, and nothing in the partition is open (`Settled`).
 - No transaction that goes through the block goes through a block of which this does not hold, too. So a difference
-  stays together with all rows of its transactions.
+  stays together with all rows of its transactions that were recorded on its date.
 
 Where any of this is not known, the rows stay. All rows that are looked at were recorded on one date. A block that was
-read around midnight stays.
+read around midnight stays. A transaction that goes on over midnight counts on each date by itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parallax.model import TopicPartition
-from parallax.replica.digests import JOINED_BITS, KINDS, Array, Digests
+from parallax.replica.digests import JOINED_BITS, KINDS, Array, Digests, contradicting
 from parallax.views.blocks import Blocks, ByPlace
 from parallax.views.tables import VIEWS
 
@@ -77,11 +77,35 @@ def agreed_spans(
     return made
 
 
+def unsettled(sums: Mapping[Reader, Blocks], settled: Mapping[TopicPartition, Settled]) -> frozenset[TopicPartition]:
+    """The partitions of which more rows may go once what is open there is over.
+
+    Args:
+        sums: as in `agreed_spans`.
+        settled: the partitions in which nothing is open.
+    """
+    found = set[TopicPartition]()
+    for its in sums.values() if all(one.places for one in sums.values()) else ():
+        ranges = its.ranges[its.ranges["start"] < its.ranges["end"]]
+        starts, ends = np.full(len(its.places), np.iinfo(np.int64).max), np.zeros(len(its.places), np.int64)
+        np.minimum.at(starts, ranges["place"], ranges["start"])
+        np.maximum.at(ends, ranges["place"], ranges["end"])
+        for place, start, end in zip(its.places, starts.tolist(), ends.tolist(), strict=True):
+            if start < end and not _is_settled(settled.get(place), start, end):
+                found.add(place)
+    return frozenset(found)
+
+
+def _is_settled(one: Settled | None, start: int, end: int) -> bool:
+    return one is not None and end <= one.up_to and not any(low < end and start < high for low, high in one.but)
+
+
 class _Reading:
     """What one reader of a partition has recorded on the date: its ranges, and the sums of its rows by blocks."""
 
     def __init__(self, ranges: Array, topic_ids: list[str], digests: Digests) -> None:
         self.ids, self.digests = set(topic_ids), digests
+        self._moves = digests.moves[np.lexsort((digests.moves["part"], digests.moves["producer_id"]))]
         self._starts, self._ends = ranges["start"], ranges["end"]
         self.is_in_order = bool((self._starts[1:] >= self._ends[:-1]).all())
         # A number of each range; ranges without a gap, and without an event in them, have the same.
@@ -116,12 +140,13 @@ class _Reading:
         for name in dict.fromkeys((*_SUMS, *_BY_THEMSELVES)):
             made[name] = np.zeros(len(blocks), np.uint64)
             np.add.at(made[name], at, parts[name].astype(np.uint64))
+        # A part's own count knows nothing of the parts before.
+        np.add.at(made["contradicted"], at[self._moves["part"][contradicting(self._moves)]], 1)
         return made
 
     def transactions(self) -> tuple[Array, Array]:
         """The first and the last block of each transaction, as far as the reader shows rows of it."""
-        moves = self.digests.moves
-        moves = moves[np.lexsort((moves["part"], moves["producer_id"]))]
+        moves = self._moves
         block = self.blocks[moves["part"]]
         ends = np.flatnonzero(moves["end"] >= 0)
         last = np.searchsorted(moves["producer_id"], moves["producer_id"], "right") - 1
@@ -185,4 +210,4 @@ def _goes_on(readers: Iterable[_Reading], blocks: Array, stays: Array) -> Array:
     return np.asarray(np.cumsum(change)[:-1] > 0)
 
 
-__all__ = ["BLOCK", "Reader", "Settled", "agreed_spans"]
+__all__ = ["BLOCK", "Reader", "Settled", "agreed_spans", "unsettled"]

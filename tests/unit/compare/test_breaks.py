@@ -23,7 +23,7 @@ from parallax.compare.state import (
 )
 from parallax.compare.step import step
 from parallax.config import CompareSettings
-from parallax.model import ReadEvent, UnknownReason
+from parallax.model import GAPS, ReadEvent, UnknownReason
 from tests.unit.compare.history import RC, RU, Row, record, shown, tick
 from tests.unit.compare.states import VIEWS, left_behind, observed, state
 
@@ -61,6 +61,16 @@ class TestBreaks:
             self.apply(made, shown(RU, 1, [], 14, 70, event=event))
             assert made.unread.tolist() == [(RU, SKIPPED, start, 14, 70)]
             assert made.partition["floor"][0].tolist() == [14, 2]
+
+    @pytest.mark.parametrize("event", sorted(GAPS))
+    def test_of_a_reader_whose_first_row_says_that_rows_are_missing_all_below_is_unknown(
+        self, event: ReadEvent
+    ) -> None:
+        made = state(1, 2)
+        made.partition["floor"][0] = (3, 2)
+        self.apply(made, shown(RU, 1, [], 14, 70, event=event))
+        assert made.unread.tolist() == [(RU, SKIPPED, 3, 14, 70)]
+        assert made.partition["floor"][0].tolist() == [14, 2]
 
     @pytest.mark.parametrize("event", [ReadEvent.BATCH_SKIPPED, ReadEvent.LOG_START_ADVANCED, ReadEvent.NOT_KEPT])
     def test_an_end_marker_may_lie_in_what_a_reader_passed_over_and_others_are_not_concerned(

@@ -155,6 +155,13 @@ class TestSparing:
         assert all(one.spans == {FIRST: (0, 20)} for one in found.footers.values())
         assert (made.sparing(SECOND).alike, made.sparing(SECOND).rows) == ({}, 0)
 
+    def test_rows_that_upkeep_has_taken_out_of_files_make_no_fewer_rows_to_read(self, made: Files) -> None:
+        made.add_all({FIRST: (0, 20)}, rows=15)
+        made.add("read_committed", 1, {FIRST: (20, 25)})
+        found = made.sparing(FIRST)
+        assert spans(found) == {FIRST: (0, 20, 80)}
+        assert found.rows == 5
+
     @pytest.mark.parametrize(("rows", "looked_at"), [(39, 0), (40, 1)])
     def test_files_with_few_rows_are_not_looked_at(self, made: Files, rows: int, looked_at: int) -> None:
         made.add("read_committed", 1, {FIRST: (0, 1)}, rows=rows)

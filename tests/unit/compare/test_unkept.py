@@ -203,7 +203,7 @@ def test_an_audit_of_what_is_left_says_the_same_or_that_it_does_not_know(tmp_pat
     of = {PLACE: settled.Settled(frozenset(BROKERS), draw.randrange(ends[RC]))}
     chosen = [VIEWS, VIEWS[:1], VIEWS[1:]][seed % 3]
     for name in chosen:
-        drop_agreed(str(storage), name, lambda _: True, lambda: of, NEXT, set())
+        drop_agreed(str(storage), name, lambda _: True, lambda: of, NEXT, {})
     after, left = audited(storage, ends)
     assert after <= before
     assert left or (after, left) == (before, why), "it knows all or says why not"
@@ -225,7 +225,7 @@ def test_what_is_left_raises_nothing_else_and_nothing_that_is_gone_is_called_com
     of = nothing_open([told], ())
     counts = [DeltaTable(str(storage / name)).to_pyarrow_dataset().count_rows() for name in VIEWS]
     chosen = [VIEWS, VIEWS[:1], VIEWS[1:]][seed % 3]
-    gone = [drop_agreed(str(storage), name, lambda _: True, lambda: of, NEXT, set()) for name in chosen]
+    gone = [drop_agreed(str(storage), name, lambda _: True, lambda: of, NEXT, {}) for name in chosen]
     if draw.random() < 0.5:
         for name in VIEWS:
             share(str(storage), name, lambda _: True, NEXT, set())

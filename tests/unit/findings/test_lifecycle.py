@@ -1577,3 +1577,47 @@ def test_what_failed_together_is_not_probed_again_together() -> None:
     assert sum(due) == 20
     assert sum(n > 0 for n in due) > 2
     assert sum(due[:7]) == 0, "jitter shortens by a quarter at most"
+
+
+class TestALossThatHadSpreadAndWasOverwritten:
+    """Broker 2 showed an aborted record as committed, all came to show it, and then the key was written again."""
+
+    def answering(self, newer: KeyShown | None, *silenced: int) -> Answering:
+        def answer(_: Claim) -> Answers:
+            held = (holding(b, "committed", key=newer) for b in (1, 2, 3) if b not in silenced)
+            return answers(*held, *(silent(b) for b in silenced))
+
+        return answer
+
+    def over(self) -> Life:
+        recorded = Recorded(
+            outcomes={1: "aborted", 2: "committed", 3: "aborted"}, markers={1: "abort", 2: "commit", 3: "abort"}
+        )
+        suspect = claim(FindingKind.ABORTED_RECORD_COMMITTED, key_hash_lo=KEY, recorded=recorded)
+        others = (holding(1, "aborted"), holding(2, "committed"), holding(3, "aborted"))
+        life = Life().confirmed(suspect, answering=lambda _: answers(*others))
+        life.until_asked(self.answering(newest(10)))
+        life.until_asked(self.answering(newest(30)))
+        assert life.statuses == ["confirmed", "spread", "resolved"]
+        assert evidence_of(life.last)["resolution"] == "superseded"
+        return life
+
+    @pytest.mark.parametrize("restarts", [False, True])
+    def test_does_not_come_again_when_a_broker_is_away_or_back(self, restarts: bool) -> None:
+        life = self.over()
+        life = life.restarted(10.0) if restarts else life
+        for silenced in ((3,), (1, 3), (), (1,)):
+            life.until_asked(self.answering(newest(30), *silenced))
+        assert life.statuses == ["confirmed", "spread", "resolved"]
+
+    def test_comes_again_when_what_was_written_is_lost(self) -> None:
+        life = self.over()
+        life.until_asked(self.answering(newest(10)))
+        assert life.statuses == ["confirmed", "spread", "resolved", "spread"]
+
+    def test_stays_one_that_has_spread_when_a_broker_is_away(self) -> None:
+        life = self.over()
+        life.until_asked(self.answering(newest(10)))
+        for silenced in ((3,), (1, 3), ()):
+            life.until_asked(self.answering(newest(10), *silenced))
+        assert life.statuses[3:] == ["spread"]

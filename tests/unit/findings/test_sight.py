@@ -93,7 +93,8 @@ def test_of_a_key_of_which_the_views_hold_nothing_nobody_can_tell_unless_all_was
         What.UNKNOWN,
         "the views hold no record of the key, and only what was read from offset 6",
     )
-    assert one([read(6, 10, log_start_offset=6), read(8, 20, log_start_offset=6)], 20).what is What.NOTHING
+    begun = read(6, 5, "partition_added", log_start_offset=None)
+    assert one([begun, read(7, 10, log_start_offset=6), read(8, 20, log_start_offset=7)], 20).what is What.NOTHING
     before = one(KEY, 0)
     assert before.read_to == 0
     assert one([read(6, 10)], 5).why == "nothing that was read by then is in the views"
@@ -148,7 +149,24 @@ def test_rows_that_are_not_kept_leave_it_unknown_what_was_there_and_never_say_no
 def test_an_offset_that_was_not_read_is_not_known() -> None:
     assert one([BEGUN, read(4, 10, last_stable_offset=9, high_watermark=9)], 10, 5).what is What.UNKNOWN
     assert one([read(6, 10), read(8, 20)], 20, 2).what is What.UNKNOWN
-    assert one([read(6, 10), read(8, 20, log_start_offset=3)], 20, 2).why == "the log began at offset 3"
+    begun = read(6, 5, "partition_added", log_start_offset=None)
+    seen = [one([begun, read(8, 20, log_start_offset=3)], 20, offset) for offset in (2, 4, 7)]
+    assert [found.what for found in seen] == [What.NOTHING, What.UNKNOWN, What.NOTHING]
+    assert seen[0].why == "the log began at offset 3"
+    assert one([BEGUN, read(4, 10, log_start_offset=9)], 10, 6).why == "the log began at offset 9", "it cannot be read"
+
+
+def test_what_a_log_start_has_passed_since_may_have_been_shown_before() -> None:
+    """As `parallax seen` has it: rows that are not kept, or that retention has dropped, were not absent."""
+    said = {"log_start_offset": 50}
+    gone = [BEGUN, read(8, 20, "not_kept"), read(60, 30, **said)]
+    dropped = [read(8, 20), read(60, 30, **said)]
+    carried = [read(8, 20, **said), read(60, 30, **said)]
+    for rows in (gone, dropped, carried, gone[1:]):
+        assert one(rows, 30, 6).what is one(rows, 30).what is What.UNKNOWN
+    (later,) = sights(gone[:2], RC, clock(40), 6, {(0, 2): Marks(clock(35), 50, 60, 60)})
+    assert later.what is What.UNKNOWN, "nor does the table of progress say it"
+    assert one([BEGUN, read(8, 20), read(60, 30, **said)], 30, 6).why.startswith("the replica held no record there")
 
 
 def test_rows_behind_the_end_of_their_range_count_as_read() -> None:

@@ -22,6 +22,7 @@ from parallax.replica.digests import (
     Digests,
     Open,
     carried,
+    contradicting,
 )
 
 KEY = bytes(range(16))
@@ -157,6 +158,18 @@ def test_joined_parts_have_the_same_sums_and_leave_the_same_transactions_open(ro
     epochs = [part["first_epoch"] for part in made.parts if part["first_epoch"] >= 0]
     assert min((n for n in joined.parts["first_epoch"] if n >= 0), default=-1) == min(epochs, default=-1)
     assert joined.parts["last_epoch"].max() == made.parts["last_epoch"].max()
+
+
+@settings(max_examples=200)
+@given(rows=lives, cuts=st.lists(st.integers(0, 120), max_size=8), other=st.integers(0, 120))
+def test_moves_contradict_each_other_where_following_them_counts_it(
+    rows: list[Row], cuts: list[int], other: int
+) -> None:
+    edges = sorted({0, len(rows), *(cut for cut in cuts if cut < len(rows))})
+    told = [row | {"outcome": COMMITTED} if n == other and row["outcome"] else row for n, row in enumerate(rows)]
+    moves = Digests.concat([added_up(told[low:high]) for low, high in pairwise(edges)]).moves
+    by_producer = moves[np.lexsort((moves["part"], moves["producer_id"]))]
+    assert contradicting(by_producer).any() == (carried({}, moves)[1] > 0)
 
 
 def test_parts_are_not_larger_than_the_table_of_their_producers() -> None:

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 
 from parallax.config import StorageSettings
 from parallax.model import IsolationLevel, Outcome, ReadEvent, RowKind, TopicPartition
-from parallax.views import maintenance, recording, settled, unkept
+from parallax.views import maintenance, order, recording, settled, unkept
 from parallax.views.blocks import blocks_of
 from parallax.views.commits import TableLog
 from parallax.views.compaction import by_date, compact
@@ -43,7 +43,7 @@ def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def dropped(storage: str, known: Mapping[TopicPartition, Settled] = OPEN_TO_ALL, before: date = EVER) -> int:
-    of = [drop_agreed(storage, name, lambda _: True, lambda: known, before, set()) for name in VIEWS]
+    of = [drop_agreed(storage, name, lambda _: True, lambda: known, before, {}) for name in VIEWS]
     return sum(one.rows for one in of if one is not None)
 
 
@@ -133,6 +133,79 @@ def test_rows_stay_where_something_is_open_or_an_assigned_replica_was_not_read(
     assert dropped(storage) > 0
 
 
+class Upkeep:
+    """The upkeep of one process, which asks what is open each time that it looks at a view."""
+
+    def __init__(self, storage: str, *known: Mapping[TopicPartition, Settled]) -> None:
+        self.storage, self.known = storage, list(known)
+        asked: dict[str, Any] = {"path": storage, "retention_hours": 1e6, "settled_hours": 24, "record": "blocks"}
+        self._upkeep = Maintenance(StorageSettings(**asked), compared=self._next)
+
+    def _next(self) -> Mapping[TopicPartition, Settled]:
+        return self.known.pop(0) if len(self.known) > 1 else self.known[0]
+
+    def run(self, on: date) -> tuple[bool, bool]:
+        """Whether rows have gone by then, and whether any lie only once."""
+        self._upkeep.run_once(on)
+        files = [file.path for name in VIEWS for its in by_date(self.storage, name).values() for file in its]
+        return ("not_kept" in {what for _, what in left(self.storage)}, any(map(order.is_shared, files)))
+
+
+def kept_as_all_are_equal(storage: str) -> None:
+    read(storage, 0, BLOCK + 50)
+    read(storage, 0, BLOCK + 50, place=OTHER)
+
+
+IN_PART = {OTHER: OPEN_TO_ALL[OTHER]}
+OF_SUSPECTS = {PLACE: Settled(frozenset(BROKERS), 5), OTHER: OPEN_TO_ALL[OTHER]}
+OF_UNREAD = {PLACE: Settled(frozenset(BROKERS), BIG, ((7, 9),)), OTHER: OPEN_TO_ALL[OTHER]}
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("open_", [{}, IN_PART, OF_SUSPECTS, OF_UNREAD])
+def test_a_date_is_looked_at_again_and_not_shared_while_something_is_open(
+    storage: str, open_: dict[TopicPartition, Settled], restarts: bool
+) -> None:
+    kept_as_all_are_equal(storage)
+    upkeep = Upkeep(storage, open_)
+    for day in (3, 3, 4):
+        assert not upkeep.run(date(2026, 1, day))[1]
+        assert records(storage)[: BLOCK + 50] == list(range(BLOCK + 50)), "of the partition in which it is open"
+    upkeep = Upkeep(storage) if restarts else upkeep
+    upkeep.known = [OPEN_TO_ALL]
+    assert upkeep.run(date(2026, 1, 4)) == (True, True)
+    assert not set(records(storage)) & set(range(BLOCK))
+
+
+def test_a_date_waits_for_what_is_open_for_three_days_at_most(storage: str) -> None:
+    kept_as_all_are_equal(storage)
+    upkeep = Upkeep(storage, {})
+    assert [upkeep.run(date(2026, 1, day))[1] for day in (2, 3, 5, 6)] == [False, False, False, True]
+    upkeep.known = [OPEN_TO_ALL]
+    assert upkeep.run(date(2026, 1, 6)) == (False, True)
+
+
+def test_no_view_is_shared_on_a_date_for_which_the_other_waits(storage: str) -> None:
+    kept_as_all_are_equal(storage)
+    upkeep = Upkeep(storage, {}, OPEN_TO_ALL)
+    assert upkeep.run(date(2026, 1, 3)) == (False, False), "it is over as the second view is looked at"
+    assert upkeep.run(date(2026, 1, 3)) == (True, True)
+
+
+def test_a_date_that_retention_has_dropped_lets_later_ones_be_shared(
+    storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read(storage, 0, BLOCK + 50, place=OTHER)
+    upkeep = Upkeep(storage, {})
+    assert not upkeep.run(date(2026, 1, 3))[1]
+    monkeypatch.setattr(recording, "today", lambda: "2026-01-02")
+    read(storage, 0, BLOCK + 50)
+    for name in VIEWS:
+        drop_older(storage, name, date(2026, 1, 2))
+    upkeep.known = [OPEN_TO_ALL]
+    assert upkeep.run(date(2026, 1, 4)) == (True, True)
+
+
 def test_rows_stay_that_a_replica_has_shown_only_in_part_though_it_is_assigned_no_more(storage: str) -> None:
     read(storage, 0, 2 * BLOCK)
     read(storage, BLOCK, BLOCK + 5, brokers=(4,))
@@ -171,6 +244,20 @@ def test_rows_stay_of_dates_that_are_not_over_for_long_enough(storage: str) -> N
 def test_rows_stay_that_are_judged_by_themselves(storage: str) -> None:
     read(storage, 0, BLOCK, lambda _, __, one: {**one, "kind": int(RowKind.LISTED)} if one["offset"] == 9 else one)
     assert dropped(storage) == 0
+
+
+@pytest.mark.parametrize("marker", [19, BLOCK + 9])
+def test_blocks_stay_of_a_record_against_its_own_end_marker_wherever_that_lies(storage: str, marker: int) -> None:
+    def change(_: int, level: IsolationLevel, one: dict[str, Any]) -> dict[str, Any]:
+        its = {**one, "producer_id": 5, "producer_epoch": 0}
+        if one["offset"] == marker:
+            return {**its, "kind": int(RowKind.ABORT), "outcome": int(Outcome.ABORTED)}
+        outcome = Outcome.COMMITTED if level is IsolationLevel.READ_COMMITTED else Outcome.UNDECIDED
+        return {**its, "outcome": int(outcome)} if one["offset"] == 9 else one
+
+    read(storage, 0, 3 * BLOCK, change)
+    assert dropped(storage) > 0
+    assert {n // BLOCK for n in records(storage)} == set(range(marker // BLOCK + 1))
 
 
 def test_a_level_that_shows_nothing_agrees_as_long_as_all_replicas_were_read_there(storage: str) -> None:
@@ -222,7 +309,7 @@ def test_only_chosen_topics_are_looked_at(storage: str) -> None:
     read(storage, 0, BLOCK)
     read(storage, 0, BLOCK, place=OTHER)
     for name in VIEWS:
-        drop_agreed(storage, name, lambda topic: topic == "u", lambda: OPEN_TO_ALL, EVER, set())
+        drop_agreed(storage, name, lambda topic: topic == "u", lambda: OPEN_TO_ALL, EVER, {})
     table = DeltaTable(f"{storage}/{VIEWS[0]}").to_pyarrow_table(filters=pc.field("kind") == 0)
     assert set(table["topic"].to_pylist()) == {"t"}
 
@@ -242,7 +329,7 @@ def test_a_kill_before_a_commit_changes_nothing_and_the_next_upkeep_goes_on(
             with pytest.raises(KeyboardInterrupt):
                 dropped(storage)
         assert left(storage, name) == before[name]
-        drop_agreed(storage, name, lambda _: True, lambda: OPEN_TO_ALL, EVER, set())
+        drop_agreed(storage, name, lambda _: True, lambda: OPEN_TO_ALL, EVER, {})
         assert left(storage, name) == [(BLOCK, "not_kept")]
 
 

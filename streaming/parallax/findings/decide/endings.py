@@ -58,11 +58,14 @@ def outcomes_of_others(case: Case) -> dict[int, str]:
 
     It is the outcome that the replica shows now. If the replica shows none, the end marker that it shows decides. If it
     shows neither, the outcome or marker that the views recorded of it decides. A record or marker that the replica has
-    lost with a truncated log does not count.
+    lost with a truncated log does not count. If the loss has spread to all replicas, what was recorded before does not
+    count either: an absent one had come to show the same as the accused.
     """
     claim = case.claim
-    truth = {broker: ended_by(marker) for broker, marker in claim.recorded.markers.items()}
-    truth |= claim.recorded.outcomes
+    truth = dict[int, str]()
+    if not claim.spread:
+        truth |= {broker: ended_by(marker) for broker, marker in claim.recorded.markers.items()}
+        truth |= claim.recorded.outcomes
     for answer in case.others:
         if is_another_log(claim, answer):
             truth.pop(answer.broker, None)
