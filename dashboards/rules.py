@@ -48,6 +48,11 @@ _WHY_UNBOUND = (
     " {{ .Labels.reason }} for {{ .Value }}{{ end }}"
 )
 """For which reasons no bound is known of the replicas of an alert's broker, and of how many."""
+_NOT_ABSENT = (
+    "Either Prometheus scrapes a job again, or it no longer expects one: the page shows which. A job that is back "
+    "compares what was written meanwhile, as far as it is still there."
+)
+"""The end of `ABSENT`. Prometheus keeps the text of a moment at which it scraped nothing."""
 _HEAD = """# Alert rules for Parallax.
 # Checked: promtool, and a real Prometheus. Not run: by the Prometheus operator.
 # severity: critical pages, warning opens a ticket, info is for the record.
@@ -366,7 +371,7 @@ class Rules(Alerts):
             f"{p.absent_for}; nobody watches the replicas.{{{{ end }}}} Alerts that were firing stay as they were.",
             (
                 f"Parallax{{{{ with $labels.instance }}}} on {{{{ . }}}}{{{{ end }}}}{FOR} was not scraped for a time",
-                "Prometheus cannot tell whether a job is back; the page can. One that is back compares what is left.",
+                _NOT_ABSENT,
             ),
             wait=p.absent_for,
         )

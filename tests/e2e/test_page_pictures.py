@@ -57,7 +57,7 @@ VIEWS = {
     "starting": View("Starting: 2 of 5 steps done", starting),
     "blind": View("broker 3 does not answer", without_a_broker),
     "blind-stalled": View("nothing has been compared for 20 min", stalled),
-    "five-findings": View("5 open findings, 1 seen by consumers", five_findings),
+    "five-findings": View("5 open findings: 1 seen by consumers", five_findings),
     "frozen-partition": View("orders, partition 0", None, "/topics/orders/0"),
     "ten-thousand-partitions": View("1 open finding", None),
     "phone": View("5 open findings", five_findings, options=(SMALL,)),

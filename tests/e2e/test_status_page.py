@@ -370,7 +370,7 @@ BAD, WARN, GOOD, PLAIN = "bad", "warn", "good", "text"
         (in_part, "All replicas agree in 1 of 2 partitions", PLAIN, "; 1 is known in part"),
         (without_a_broker, "Cannot tell whether the replicas agree", WARN, "broker 3 does not answer"),
         (without_a_query, "Cannot tell whether the replicas agree", WARN, "query progress is down"),
-        (found, "2 open findings, 1 seen by consumers", BAD, ""),
+        (found, "2 open findings: 1 seen by consumers", BAD, ""),
         (acknowledged, "1 acknowledged finding is open", WARN, "; no other difference was found"),
         (stalled, "Cannot tell whether the replicas agree", WARN, "nothing has been compared for 20 min"),
     ],

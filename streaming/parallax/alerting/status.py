@@ -270,9 +270,8 @@ def _agree_in_part(snapshot: Snapshot, partly: Mapping[TopicPartition, Part]) ->
 
 def _findings_text(snapshot: Snapshot) -> str:
     found, known = snapshot.findings.open, len(snapshot.findings.acknowledged)
-    of_them = f"{known:,} of them acknowledged" if known else ""
-    said = counted(len(found) + known, "open finding"), seen_counted(found), of_them
-    return ", ".join(filter(None, said))
+    said = seen_counted(found), f"{known:,} acknowledged" if known else ""
+    return ": ".join(filter(None, (counted(len(found) + known, "open finding"), ", ".join(filter(None, said)))))
 
 
 def _reasons(snapshot: Snapshot, past: Past, *, is_starting: bool) -> Iterator[Reason]:

@@ -600,7 +600,7 @@ def test_findings_go_before_all_else_and_do_not_hide_what_cannot_be_told(healthy
     one = shown_again(exposed=True)
     healthy.state.update_findings(FindingsStatus(open=(one, shown_again("a1" * 16))))
     said = healthy.says()
-    assert (said.condition, said.text) == (Condition.FINDINGS, "2 open findings, 1 seen by consumers")
+    assert (said.condition, said.text) == (Condition.FINDINGS, "2 open findings: 1 seen by consumers")
     assert said.since == one.first_suspected_at.timestamp()
     healthy.state.update_progress([progress(broker=2, reachable=False)])
     said = healthy.says()
@@ -612,7 +612,7 @@ def test_findings_that_somebody_knows_of_are_counted_beside_those_that_nobody_do
     known = shown_again("a1" * 16, status=FindingStatus.ACKNOWLEDGED)
     healthy.state.update_findings(FindingsStatus(open=(shown_again(exposed=True),), acknowledged=(known,)))
     said = healthy.says()
-    assert (said.text, said.notes) == ("2 open findings, 1 seen by consumers, 1 of them acknowledged", ())
+    assert (said.text, said.notes) == ("2 open findings: 1 seen by consumers, 1 acknowledged", ())
 
 
 def test_findings_are_told_while_the_job_starts(monitor: Monitor) -> None:

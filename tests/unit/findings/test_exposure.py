@@ -218,7 +218,7 @@ def test_a_leader_that_may_have_come_to_show_it_is_named_with_when_it_last_did_n
     assert led_in_words(spread, led).sentences[0].startswith("Broker 1, which shows it, led")
 
 
-def test_of_an_earlier_versions_event_it_is_not_known_since_when_another_than_the_accused_showed_it() -> None:
+def test_of_old_events_it_is_not_known_since_when_others_than_the_accused_showed_it() -> None:
     old = finding("f1", status=FindingStatus.RESOLVED, evidence=evidence(showed=[1, 2, 3]))
     led = [reign(1, -60, 95, 100), reign(2, 100, 200, None)]
     assert [one.partition(", led")[0] for one in led_in_words(old, led).reigns] == [

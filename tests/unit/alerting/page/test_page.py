@@ -69,7 +69,7 @@ def test_the_first_page_says_what_stands(job: Job) -> None:
     with job.served() as page:
         answer = ask(page)
     assert answer.status == 200
-    assert heading(answer.text) == "1 open finding, 1 seen by consumers"
+    assert heading(answer.text) == "1 open finding: 1 seen by consumers"
     assert "deleted record resurrected" in answer.text
     assert 'href="/topics/orders"' in answer.text
 
@@ -186,7 +186,7 @@ def test_of_a_finding_without_direction_every_page_says_that_consumers_may_see_i
     for text in texts:
         assert "consumers may see it" in text
         assert "consumers see it" not in text
-    assert heading(texts[1]) == "1 open finding, 1 perhaps seen by consumers"
+    assert heading(texts[1]) == "1 open finding: 1 perhaps seen by consumers"
     assert "Whether consumers read the wrong one is not known" in texts[3]
 
 
