@@ -22,8 +22,6 @@ from parallax.sides import Shows, Side, are_outcomes, as_document, parsed, stand
 
 SHOWED = "showed"
 """Key in an event's evidence: the brokers that were ever seen to show what the finding reports, sorted."""
-WAS_SPREAD = "was_spread"
-"""Key in the evidence of an end, of what was overwritten everywhere (`was_spread`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +226,6 @@ def _of_the_end(claim: Claim, decision: Decision, end: End, *, is_repaired: bool
         said[HAD_SPREAD] = True
     if end.is_older_over:
         said[OLDER_OVER] = True
-    if claim.spread and decision.resolution is Resolution.SUPERSEDED:
-        said[WAS_SPREAD] = True
     if decision.in_part:
         said["explained_in_part"] = True
     if decision.was_shown:
@@ -375,7 +371,9 @@ def was_spread(finding: Finding) -> bool:
     Each replica may still hold what was wrong. So it is asked about as a loss that has spread, and is open again only
     if that is shown again.
     """
-    return finding.status is FindingStatus.RESOLVED and evidence_of(finding).get(WAS_SPREAD) is True
+    evidence = evidence_of(finding)
+    is_overwritten = evidence.get(HAD_SPREAD) is True and evidence.get("resolution") == Resolution.SUPERSEDED
+    return finding.status is FindingStatus.RESOLVED and is_overwritten
 
 
 def is_unsettled(finding: Finding) -> bool:
