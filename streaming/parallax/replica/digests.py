@@ -493,7 +493,7 @@ class Digester:
         if len(key) != 16:
             raise ValueError(f"the hash key must be 16 bytes (128 bits), not {len(key)}")
         if joined_bits > JOINED_BITS:
-            raise ValueError(f"2^{joined_bits} offsets are too many for one part")
+            raise ValueError(f"a part is too long if it may have 2^{joined_bits}: the most is 2^{JOINED_BITS}")
         derived = hashlib.blake2b(key=key, person=b"parallax blocks", digest_size=8 * _WORDS).digest()
         self._keys = np.frombuffer(derived, np.uint64)
         self._of_parts = block_bits, joined_bits
