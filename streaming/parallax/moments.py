@@ -14,6 +14,11 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def from_milliseconds(value: float) -> datetime:
+    """Return ``value``, milliseconds since 1970 UTC, as a datetime in UTC."""
+    return datetime.fromtimestamp(value / 1000, UTC)
+
+
 def span_text(seconds: float) -> str:
     """A length of time as text: ``90 s``, ``2.5 h``, ``7 days``.
 
@@ -47,6 +52,6 @@ def time_text(ms: float) -> str:
         ms: milliseconds since 1970 UTC.
     """
     try:
-        return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        return f"{from_milliseconds(ms):%Y-%m-%d %H:%M:%S} UTC"
     except (OverflowError, ValueError, OSError):
         return f"{'after the year 9999' if ms > 0 else 'before the year 1'} ({ms} ms)"

@@ -9,7 +9,7 @@ gone from a log is not guessed: a cleaner and a new copy look alike. Who led is 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import NamedTuple
 
 from parallax.findings.answers import Answers
@@ -20,6 +20,7 @@ from parallax.findings.summary import asked_in_words, counted_in_words
 from parallax.findings.tense import in_past
 from parallax.kinds import KINDS, OPEN_KINDS, SHOWING_OLDER, Variant, effect_of
 from parallax.model import NOBODY, FindingKind
+from parallax.moments import from_milliseconds
 
 READ_THERE = "Consumers that read it there"
 """How the sentence begins that says what consumers of a wrong replica could see. No code looks for it in a text."""
@@ -216,7 +217,7 @@ def _past(decision: Decision, answers: Answers, reason: str | None = None) -> st
     reason = in_past(reason or decision.reason)
     if not answers.asked_at_ms:
         return reason
-    return f"{reason}, {asked_in_words(datetime.fromtimestamp(answers.asked_at_ms / 1000, UTC))}"
+    return f"{reason}, {asked_in_words(from_milliseconds(answers.asked_at_ms))}"
 
 
 def _was(claim: Claim, variant: str, shown: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from parallax.findings import onset
@@ -18,6 +18,7 @@ from parallax.findings.ended import NO_REPAIR, End, Repairs, dismissed, resolved
 from parallax.findings.summary import blocked_at, spread, summary, unsettled, variant_of
 from parallax.kinds import KEY_KINDS, KINDS, OUTCOME_KINDS, SHOWING_OLDER, Effect, Variant, effect_of
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, Severity, TopicPartition
+from parallax.moments import from_milliseconds
 from parallax.sides import Shows, Side, are_outcomes, as_document, parsed, standing
 
 SHOWED = "showed"
@@ -565,8 +566,3 @@ def current(events: Iterable[Finding]) -> dict[str, Finding]:
         if event.status is not FindingStatus.DISMISSED or known is None or known.status is FindingStatus.DISMISSED:
             standing[event.finding_id] = event
     return standing
-
-
-def from_milliseconds(value: int) -> datetime:
-    """Return ``value``, milliseconds since 1970 UTC, as a datetime in UTC."""
-    return datetime.fromtimestamp(value / 1000, UTC)

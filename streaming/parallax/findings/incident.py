@@ -27,7 +27,6 @@ from parallax.findings.finding import (
     asked_ms,
     claim_of,
     evidence_of,
-    from_milliseconds,
     has_spread,
     is_exposed,
     is_unsettled,
@@ -39,6 +38,7 @@ from parallax.findings.onset import ONSETS, noted, onsets_in
 from parallax.findings.summary import incident, variant_of_many
 from parallax.kinds import KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingStatus, Rule, Severity, id_of
+from parallax.moments import from_milliseconds
 from parallax.sides import as_document
 
 SAMPLES = 16

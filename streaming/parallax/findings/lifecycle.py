@@ -23,7 +23,7 @@ from parallax.backoff import backoff
 from parallax.config import FindingSettings
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, explains
-from parallax.findings.finding import Finding, claim_of, from_milliseconds, was_explained, was_only_shown
+from parallax.findings.finding import Finding, claim_of, was_explained, was_only_shown
 from parallax.findings.happenings import (
     Action,
     Answered,
@@ -50,6 +50,7 @@ from parallax.findings.members import State
 from parallax.findings.tasks import Task, Tasks
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, TopicPartition
+from parallax.moments import from_milliseconds
 
 _GROUP = 256
 """At most so many claims of one replica of one partition are probed together."""

@@ -7,13 +7,14 @@ show it. All functions are pure.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from parallax.findings.answers import ABORTED, Answers, ReplicaAnswer, value_shown
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Decision, Verdict
 from parallax.model import NOBODY
+from parallax.moments import from_milliseconds
 from parallax.sides import OUTCOMES, Shows, Side
 
 ONSETS = "onsets"
@@ -101,7 +102,7 @@ def _shows(answer: ReplicaAnswer, side: Side, claim: Claim) -> bool:
 
 
 def _at(value: int | None) -> datetime | None:
-    return None if value is None else datetime.fromtimestamp(value / 1000, UTC)
+    return None if value is None else from_milliseconds(value)
 
 
 def _milliseconds(at: datetime | None) -> int | None:
