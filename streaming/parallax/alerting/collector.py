@@ -29,7 +29,7 @@ from parallax.findings.acknowledgement import acknowledgement_of
 from parallax.findings.explain import section_of
 from parallax.findings.finding import Finding, shown_offset
 from parallax.findings.incident import group_of, tally_of
-from parallax.findings.summary import counted_in_words
+from parallax.findings.summary import counted_in_words, seen_of_many
 from parallax.guard import outages
 from parallax.guard.absences import Absence
 from parallax.guard.holds import EventKind
@@ -535,7 +535,9 @@ def _said(one: Listed, places: Places) -> list[str]:
         summary = what_came_of_it(finding, places.shell) if one.is_ended else what_it_was(summary)
     elif finding.is_incident:
         # The count of an incident moves with its keys: as a label it would make a new series each time.
-        summary = f"Many {counted_in_words(group_of(finding))} of {finding.place.name}."
+        group = group_of(finding)
+        seen = seen_of_many(group, finding.status, is_exposed=finding.exposed)
+        summary = f"This holds for many {counted_in_words(group)}, which findings explain names. {seen}"
     return [
         str(finding.kind),
         str(finding.severity),

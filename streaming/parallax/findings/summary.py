@@ -227,11 +227,10 @@ def incident(
     """
     partition = group.place.name
     lowest, highest = offsets
-    effect = effect_of(group.kind, variant_of_many(group))
-    consumers = effect.consumers
-    has_spread = status is FindingStatus.SPREAD
-    text = _UNSETTLED_MANY if status is FindingStatus.UNSETTLED else effect.many
-    if has_spread and group.broker == NOBODY:
+    text = effect_of(group.kind, variant_of_many(group)).many
+    if status is FindingStatus.UNSETTLED:
+        text = _UNSETTLED_MANY
+    elif status is FindingStatus.SPREAD and group.broker == NOBODY:
         text = _DIFFERED_MANY
     sentence = text.format(
         broker=group.broker,
@@ -246,21 +245,36 @@ def incident(
     sentence = f"{sentence} A probe has proven it of each."
     if waiting:
         sentence = f"{sentence} {waiting:,} more {agreed(waiting, 'is', 'are')} suspected and not proven."
-    if has_spread:
+    return f"{sentence} {seen_of_many(group, status, is_exposed=is_exposed)}"
+
+
+def seen_of_many(group: Group, status: FindingStatus, *, is_exposed: bool) -> str:
+    """Say what consumers see of an incident, without a number, which moves.
+
+    Args:
+        group: the kind, the partition and the accused of the incident.
+        status: confirmed, spread (all replicas are wrong), or unsettled (they agree, perhaps on something wrong).
+        is_exposed: whether the accused leads, or a replica that shows the same.
+    """
+    consumers = effect_of(group.kind, variant_of_many(group)).consumers
+    if status is FindingStatus.UNSETTLED:
+        return _UNSETTLED_NOW
+    if status is FindingStatus.SPREAD:
         return (
-            f"{sentence} No replica that answered shows otherwise by now: nothing is left to compare with. "
-            f"Consumers {consumers}."
+            f"No replica that answered shows otherwise by now: nothing is left to compare with. Consumers {consumers}."
         )
     if group.broker == NOBODY:
-        return f"{sentence} {NO_DIRECTION} Consumers {consumers}."
+        return f"{NO_DIRECTION} Consumers {consumers}."
     leads = "The leader shows that:" if is_exposed else f"If broker {group.broker} becomes the leader,"
-    return f"{sentence} {leads} consumers {consumers}."
+    return f"{leads} consumers {consumers}."
 
 
 _UNSETTLED_MANY = (
     "The replicas of {partition} show the same again for {counted} of which they did not (offsets {lowest} to "
     "{highest}), and nothing has proven which of them was right. Compare them with the system that wrote them."
 )
+
+_UNSETTLED_NOW = "The replicas show the same again, and nothing has proven which of them was right."
 
 
 _DIFFERED_MANY = "The replicas of {partition} differed in {counted} (offsets {lowest} to {highest})."

@@ -617,7 +617,11 @@ class TestEachFinding:
 
     def test_an_incident_is_said_without_its_count_which_moves(self, state: MonitorState) -> None:
         state.update_findings(FindingsStatus(open=(replace(INCIDENT, summary="100000 in all"),)))
-        said = (str(INCIDENT.kind), "critical", "2", "", "a-missed-tombstone", "Many keys of orders-0.")
+        summary = (
+            "This holds for many keys, which findings explain names. The leader shows that: consumers read what was "
+            "deleted."
+        )
+        said = (str(INCIDENT.kind), "critical", "2", "", "a-missed-tombstone", summary)
         headline = "Broker 2 still shows a deleted record of orders-0; the leader is wrong"
         assert samples(state)["finding_info", ("orders", "0", "c", headline, *said, explain("c"))] == INCIDENT.sequence
 
