@@ -34,7 +34,7 @@ from parallax.findings.finding import (
     is_unsettled,
     showed_in,
 )
-from parallax.findings.incident import shown_of, tally_of
+from parallax.findings.incident import shown_of, wrong_offsets
 from parallax.findings.onset import Onset, onsets_in
 from parallax.kinds import KINDS, Extent
 from parallax.model import NOBODY, UNKNOWN
@@ -153,17 +153,22 @@ class Span:
 
     @property
     def in_words(self) -> str:
-        """The range for a sentence: ``at offset 7``, ``at offsets 7 to 9`` or ``from offset 7 on``."""
+        """The range for a sentence: ``at offset 7``, ``at offsets 7 to 9``, ``below offset 9``, ``from offset 7 on``."""
         if self.last is None:
             return f"from offset {self.first} on"
+        if self.first == 0 and self.last > 0:
+            return f"below offset {self.last + 1}"
         return f"at offset {self.first}" if self.first == self.last else f"at offsets {self.first} to {self.last}"
 
 
 def affected(finding: Finding) -> Span:
     """The range of offsets that a finding says are wrong, e.g. all from a truncation on."""
     if finding.is_incident:
-        tally = tally_of(finding)
-        return Span(max(tally.lowest, 0), max(tally.highest, tally.lowest, 0))
+        lowest, highest = wrong_offsets(finding) or (0, None)
+        if KINDS[finding.kind].extent is Extent.VALUE:
+            # Its members' offsets are those of the deletions. What was deleted lies anywhere below.
+            return Span(0, None if highest is None else max(highest - 1, 0))
+        return Span(lowest, highest)
     match KINDS[finding.kind].extent:
         case Extent.BELOW:
             return Span(0, max(finding.offset - 1, 0))

@@ -145,6 +145,7 @@ def incident_event(
             "ended": dict(tally.ended),
             "lowest_offset": tally.lowest,
             "highest_offset": tally.highest,
+            "offsets_ever": _ever(tally, known),
             "samples": [as_json(claim) for claim in _samples(members)],
             "shown": tally.shown,
             "in_part": tally.in_part,
@@ -235,6 +236,25 @@ def any_exposed(accused: int, proofs: Sequence[Proof]) -> bool:
 def group_of(finding: Finding) -> Group:
     """Return the group of a finding, made of its partition, accused, kind and rule."""
     return Group(finding.place, finding.broker, finding.kind, finding.rule)
+
+
+def _ever(tally: Tally, known: Finding | None) -> list[int]:
+    """The lowest and the highest offset at which a member was ever wrong; empty where no member has been counted."""
+    offsets = [offset for offset in (tally.lowest, tally.highest) if offset >= 0]
+    offsets += wrong_offsets(known) if known is not None else ()
+    return [min(offsets), max(offsets)] if offsets else []
+
+
+def wrong_offsets(event: Finding) -> tuple[int, int] | tuple[()]:
+    """Return the lowest and the highest offset at which a member of an incident was ever wrong.
+
+    Members that are over count too. The result is empty if no member has been counted.
+    """
+    ever = evidence_of(event).get("incident", {}).get("offsets_ever")
+    if ever is None:  # of an earlier version
+        tally = tally_of(event)
+        ever = [tally.lowest, tally.highest] if tally.lowest >= 0 else []
+    return (int(ever[0]), int(ever[1])) if ever else ()
 
 
 def tally_of(event: Finding) -> Tally:

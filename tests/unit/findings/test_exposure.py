@@ -31,7 +31,7 @@ from parallax.sides import parsed
 from tests.builders.answers import NOTHING, answers, holding, newest, replica
 from tests.builders.claims import claim
 from tests.builders.findings import finding
-from tests.unit.findings.floods import DIFFERS, END, Flood, flood, lost, values
+from tests.unit.findings.floods import DIFFERS, END, Flood, flood, healthy, lost, values
 from tests.unit.findings.lives import COMMITTED_WRONGLY, RECHECK_S, START, Life, deleted, value
 from tests.unit.findings.replies import wrong
 
@@ -88,6 +88,10 @@ def test_consumers_may_have_read_wrongly_from_each_that_shows_it(fields: dict[st
     assert wrong_brokers(finding("f1", **({"evidence": evidence()} | fields))) == brokers
 
 
+def many(kind: FindingKind, **counted: Any) -> dict[str, Any]:
+    return {"suspect_id": "", "kind": kind, "evidence": json.dumps({"incident": counted})}
+
+
 @pytest.mark.parametrize(
     ("fields", "span"),
     [
@@ -96,12 +100,15 @@ def test_consumers_may_have_read_wrongly_from_each_that_shows_it(fields: dict[st
         ({"kind": FindingKind.LOG_HEAD_MISSING, "offset": 40}, Span(0, 39)),
         ({"kind": FindingKind.READ_COMMITTED_FROZEN, "transaction_start_offset": 12}, Span(12, None)),
         ({"evidence": '{"blocked_at": 9}'}, Span(9, None)),
-        (
-            {"suspect_id": "", "evidence": '{"incident": {"count": 5, "lowest_offset": 3, "highest_offset": 90}}'},
-            Span(3, 90),
-        ),
+        (many(FindingKind.RECORD_MISSING, count=5, lowest_offset=3, highest_offset=90), Span(3, 90)),
+        (many(FindingKind.DELETED_RECORD_RESURRECTED, count=5, lowest_offset=3, highest_offset=90), Span(0, 89)),
+        (many(FindingKind.RECORD_MISSING, lowest_offset=-1, highest_offset=-1, offsets_ever=[3, 90]), Span(3, 90)),
+        (many(FindingKind.RECORD_MISSING, lowest_offset=-1, highest_offset=-1), Span(0, None)),
     ],
-    ids=["one record", "a truncated log", "a lost beginning", "frozen", "an outcome that holds back", "an incident"],
+    ids=[
+        *("one record", "a truncated log", "a lost beginning", "frozen", "an outcome that holds back"),
+        *("an incident", "deletions that were missed", "an incident that is over", "of a version that forgot them"),
+    ],
 )
 def test_the_offsets_that_are_wrong_are_those_of_the_finding(fields: dict[str, Any], span: Span) -> None:
     assert affected(finding("f1", **fields)) == span
@@ -243,6 +250,16 @@ def test_a_leader_that_shares_what_an_incident_reports_is_named_and_must_not_lea
         2: "unsafe",
         3: "unsafe",
     }
+
+
+def test_the_end_of_an_incident_says_where_its_members_were_wrong() -> None:
+    life = flood(range(40), both_show)
+    life.after(RECHECK_S, lambda claim: healthy(claim) if claim.key_hash_lo >= 20 else both_show(claim))
+    life.after(RECHECK_S, healthy)
+    end = next(one for one in reversed(life.table) if one.is_incident)
+    assert end.status is FindingStatus.RESOLVED
+    assert affected(end) == Span(0, 1_038), "the deletions lie at offsets 1000 to 1039"
+    assert "what was deleted, below offset 1039" in led_in_words(end, reign_of(3)).sentences[-1]
 
 
 def test_of_an_incident_without_direction_each_replica_that_was_asked_may_be_wrong() -> None:
