@@ -153,7 +153,7 @@ class Span:
 
     @property
     def in_words(self) -> str:
-        """The range for a sentence: ``at offset 7``, ``at offsets 7 to 9``, ``below offset 9``, ``from offset 7 on``."""
+        """For a sentence: ``at offset 7``, ``at offsets 7 to 9``, ``below offset 9`` or ``from offset 7 on``."""
         if self.last is None:
             return f"from offset {self.first} on"
         if self.first == 0 and self.last > 0:
