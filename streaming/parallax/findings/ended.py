@@ -95,7 +95,7 @@ _ENDS: Mapping[Resolution, _End] = {
     Resolution.DELETED: _End("the record is gone", "Not healed: {reason}. {seen}"),
     Resolution.SUPERSEDED: _End(
         "it was overwritten",
-        "Not healed: {reason}. {seen}",
+        "Over, because something newer was written: {reason}. {seen}",
     ),
     Resolution.EXPLAINED: _End(
         "another finding reports it now", "Not healed: {reason}. That finding says who is wrong."

@@ -25,6 +25,7 @@ from parallax.findings.cleared import Shown
 from parallax.findings.ended import READ_THERE
 from parallax.findings.finding import (
     Finding,
+    asked_at,
     claim_of,
     effect_in,
     evidence_of,
@@ -36,8 +37,8 @@ from parallax.findings.finding import (
 )
 from parallax.findings.incident import shown_of, wrong_offsets
 from parallax.findings.onset import Onset, onsets_in
-from parallax.kinds import KINDS, Extent
-from parallax.model import NOBODY, UNKNOWN
+from parallax.kinds import KINDS, OPEN_KINDS, Extent
+from parallax.model import NOBODY, UNKNOWN, FindingStatus
 from parallax.moments import utc_text
 
 STALE = timedelta(seconds=10)
@@ -78,15 +79,20 @@ class Reign:
         """When it ended: between these two moments. The second is None if no look shows an end."""
         return self.until - STALE, self.ended_by
 
-    @property
-    def in_words(self) -> str:
-        """When it began and ended, for a sentence, e.g. ``began to lead between A and B, and stopped ...``."""
+    def in_words(self, over: datetime | None = None) -> str:
+        """When it began and ended, for a sentence, e.g. ``began to lead between A and B, and stopped ...``.
+
+        Args:
+            over: when what the broker showed was over; None if it is not. Who led later does not matter.
+        """
         (after, by), (ended_after, ended_by) = self.began, self.ended
         began = f"led already at the first look on record, {utc_text(by)}"
         if after is not None:
             began = f"began to lead between {utc_text(after)} and {utc_text(by)}"
         ended = f"led still at {utc_text(self.until)}"
-        if ended_by is not None:
+        if over is not None and self.until >= over:
+            ended = f"led still when it was over, {utc_text(over)}"
+        elif ended_by is not None:
             ended = f"stopped between {utc_text(ended_after)} and {utc_text(ended_by)}"
         return f"{began}, and {ended} ({self.epochs_in_words})"
 
@@ -270,7 +276,9 @@ def _shown(finding: Finding, reign: Reign, onset: Onset, *, is_now: bool) -> _Sh
     """
     if _is_open(finding):
         return _Shown("may be wrong" if finding.stands else "may have been wrong", is_sure=True)
-    shows, has_shown = ("shows it", "has shown it") if is_now else ("showed it", "showed it")
+    shows, has_shown, shown = _SHOWING[finding.kind in OPEN_KINDS]
+    if not is_now:
+        shows = has_shown = shown
     is_first = reign.broker == finding.broker or (onset == Onset() and is_now and not has_spread(finding))
     if onset.by is not None and (reign.ended_by is None or reign.ended[0] >= onset.by):
         if onset.after is None or reign.since >= onset.by:
@@ -279,11 +287,18 @@ def _shown(finding: Finding, reign: Reign, onset: Onset, *, is_now: bool) -> _Sh
             f"{has_shown} since a time between {utc_text(onset.after)} and {utc_text(onset.by)}", is_sure=True
         )
     if onset.after is not None:
-        return _Shown(f"showed otherwise at {utc_text(onset.after)} and may have shown it after that", is_sure=False)
-    return _Shown(shows, is_sure=True) if is_first else _Shown(_UNKNOWN_SINCE, is_sure=False)
+        clause = f"showed otherwise at {utc_text(onset.after)} and may {_PERFECT[shown]} after that"
+        return _Shown(clause, is_sure=False)
+    unknown = f"may {_PERFECT[shown]} (it is not known since when it did)"
+    return _Shown(shows, is_sure=True) if is_first else _Shown(unknown, is_sure=False)
 
 
-_UNKNOWN_SINCE = "may have shown it (it is not known since when it did)"
+_SHOWING = {
+    False: ("shows it", "has shown it", "showed it"),
+    True: ("holds it open", "has held it open", "held it open"),
+}
+"""What a wrong broker does, has done and did, whether or not that is to hold an ended transaction open."""
+_PERFECT = {"showed it": "have shown it", "held it open": "have held it open"}
 
 
 class Led(NamedTuple):
@@ -357,9 +372,10 @@ def led_in_words(finding: Finding, found: Collection[Reign], most: int | None = 
         _shown(finding, reign, onsets.get(reign.broker, Onset()), is_now=reign.broker in now or has_spread(finding))
         for reign in mine
     ]
+    over = asked_at(finding) if finding.status is FindingStatus.RESOLVED else None
     first = 0 if most is None else max(len(mine) - most, 0)
     said = [
-        f"Broker {r.broker}, which {one.clause}, {r.in_words}."
+        f"Broker {r.broker}, which {one.clause}, {r.in_words(over)}."
         for r, one in list(zip(mine, shown, strict=True))[first:]
     ]
     if first:

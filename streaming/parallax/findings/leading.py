@@ -161,8 +161,8 @@ def said(finding: Finding, others: Iterable[Finding], shell: Shell) -> str:
 
 
 def leads_wrongly(leader: int) -> str:
-    """Say in a sentence that the broker ``leader`` leads, although it must not."""
-    return f"Broker {leader} leads, and must not."
+    """Say in a sentence that the broker ``leader`` leads, although it must not; `NOBODY` if it is not known by id."""
+    return f"{f'Broker {leader}' if leader != NOBODY else 'A broker that shows it'} leads, and must not."
 
 
 def _is_beside(other: Finding, finding: Finding) -> bool:

@@ -55,7 +55,7 @@ def summary(claim: Claim, decision: Decision, answers: Answers) -> str:
     if accused == NOBODY:
         return f"{sentence} {NO_DIRECTION} Consumers {consumers}."
     if answers.leader == accused:
-        return f"{sentence} It leads the partition: consumers {consumers}."
+        return f"{sentence} Broker {accused} leads the partition: consumers {consumers}."
     if not decision.is_shared_by_leader(accused, answers):
         return f"{sentence} If broker {accused} becomes the leader, consumers {consumers}."
     sentence = f"{sentence} Broker {answers.leader} leads the partition and"

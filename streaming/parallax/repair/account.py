@@ -155,7 +155,7 @@ def _is_written(repair: Repair, step: Mapping[str, Any]) -> bool:
 
 
 def _of_a_marker(step: Mapping[str, Any], *, is_written: bool) -> tuple[str, str, str]:
-    marker = f"{step['end'].upper()} marker for its transaction"
+    marker = f"{step['end'].upper()} marker for the transaction of producer {step['producer_id']}"
     did = f"wrote a {marker}" if is_written else f"wrote no {marker}, which had ended by then"
     return did, f"write a {marker}", "every replica was read to show it"
 

@@ -66,11 +66,16 @@ def test_a_reign_lies_between_the_looks_around_it_and_those_before_and_after() -
         for one in found
     ]
     assert minutes == [(None, 0, 5, 6), (9, 10, 20, 21), (20, 21, 30, None)]
-    assert found[0].in_words == (
+    assert found[0].in_words() == (
         "led already at the first look on record, 2026-01-02 00:00:00Z, "
         "and stopped between 2026-01-02 00:04:50Z and 2026-01-02 00:06:00Z (leader epoch 4)"
     )
-    assert found[2].in_words.endswith("led still at 2026-01-02 00:30:00Z (leader epoch 7)")
+    assert found[2].in_words().endswith("led still at 2026-01-02 00:30:00Z (leader epoch 7)")
+    assert (
+        found[2]
+        .in_words(AT + timedelta(minutes=29))
+        .endswith("led still when it was over, 2026-01-02 00:29:00Z (leader epoch 7)")
+    )
 
 
 @pytest.mark.parametrize(
