@@ -34,7 +34,7 @@ from parallax.findings.finding import (
 )
 from parallax.findings.internal_keys import key_as_text
 from parallax.findings.members import OPEN, Array, Group, MemberRow, Members, State, count
-from parallax.findings.onset import ONSETS, noted, onsets_in
+from parallax.findings.onset import ONSETS, Onset, noted, onsets_in
 from parallax.findings.summary import incident, variant_of_many
 from parallax.kinds import KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingStatus, Rule, Severity, id_of
@@ -153,7 +153,7 @@ def incident_event(
         "proofs": [proof.as_json() for proof in proofs[:PROOFS]] or before.get("proofs", []),
         VARIANT: str(variant_of_many(group)),
         SHOWED: sorted(showed),
-        ONSETS: noted(onsets_in(before), showed, {}, at),
+        ONSETS: noted(_onsets(before, singles), showed, {}, at),
     }
     if status is FindingStatus.RESOLVED:
         had_spread = known is not None and has_spread(known)
@@ -195,6 +195,21 @@ def _showed(group: Group, tally: Tally, proofs: Sequence[Proof], before: Iterabl
     sides = [on for proof in proofs if group.broker == NOBODY for on in proof.decision.sides.values()]
     now = frozenset({group.broker, *tally.beside}) - {NOBODY}
     return now.union(*map(showed_in, before), *sides)
+
+
+def _onsets(before: Mapping[str, Any], singles: Iterable[Finding]) -> dict[int, Onset]:
+    """By broker, the first look that is on record at which it showed something that the incident reports.
+
+    A finding that becomes part of the incident may know an earlier look than the incident's first. When a replica last
+    showed otherwise is not taken from it: that look was at one key, and the replica may have shown others wrongly.
+    """
+    found = onsets_in(before)
+    for single in singles:
+        for broker, one in onsets_in(evidence_of(single)).items():
+            known = found.get(broker, Onset())
+            if one.by is not None and (known.by is None or one.by < known.by):
+                found[broker] = known._replace(by=one.by)
+    return found
 
 
 def is_led(
