@@ -153,7 +153,12 @@ def sending(folder: Path, *, group_by: str = "") -> Iterator[Sent]:
 
 @contextmanager
 def watching(
-    folder: Path, state: MonitorState | None = None, places: Places | None = None, *, ends_all: bool = False
+    folder: Path,
+    state: MonitorState | None = None,
+    places: Places | None = None,
+    *,
+    ends_all: bool = False,
+    waits: bool = True,
 ) -> Iterator[Watched]:
     """A Prometheus that scrapes the state of a job of the cluster ``lab`` each second, and tells an Alertmanager.
 
@@ -162,6 +167,7 @@ def watching(
         state: what is scraped; None: a state in which nothing has happened.
         places: the links in the texts of alerts; None: those of a job without settings.
         ends_all: the receiver of notes is told of their end as well.
+        waits: an alert waits for as long as its rule says; if not, for a second.
     """
     state = state or MonitorState()
     registry = CollectorRegistry()
@@ -171,7 +177,7 @@ def watching(
         Alertmanager(
             folder / "alertmanager", receiver.port, is_quick=True, speaks=True, ends_all=ends_all
         ) as alertmanager,
-        Prometheus(folder / "prometheus", alertmanager.port, every_s=1) as prometheus,
+        Prometheus(folder / "prometheus", alertmanager.port, every_s=1, waits=waits) as prometheus,
         _served(registry) as port,
     ):
         prometheus.scrape(port)

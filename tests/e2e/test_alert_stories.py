@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -243,6 +243,39 @@ if INSTALLED:
                 assert "showed a rolled-back record of orders-0 as committed; that is over" in said[f"{before}summary"]
                 assert said[f"{before}description"] == healed.summary
             assert "is over" not in json.dumps(of("/ticket", "resolved"))
+
+    def test_an_alert_about_the_job_or_a_broker_leads_to_page_and_runbook_and_its_end_to_the_page(
+        tmp_path: Path,
+    ) -> None:
+        shell = Shell.of({"bootstrap.servers": "kafka:9092"}, "/etc/parallax.yaml")
+        places, state = Places("lab", page="https://monitor.example", shell=shell), MonitorState(shell=shell)
+        state._started_at -= 600
+        compared = replace(coverage(), compared_at=int(time.time() * 1000))
+
+        def asked(second: int, *, reachable: bool) -> None:
+            state.update_progress([progress(broker=2, reachable=reachable, observed_at=at + timedelta(seconds=second))])
+
+        with watching(tmp_path, state, places, waits=False) as seen:
+
+            def said(title: str) -> list[str]:
+                """The lines of the messages to Slack with such a title."""
+                return [
+                    line for one in seen.chat if one["title"].startswith(title) for line in one["text"].splitlines()
+                ]
+
+            unreachable, stalled = "Parallax cannot reach broker 2", "Parallax runs but compares nothing"
+            at = datetime.now(UTC)
+            asked(0, reachable=False)
+            state.update_coverage([replace(compared, compared_at=compared.compared_at - 600_000)])
+            for name, title in (("ParallaxBrokerUnreachable", unreachable), ("ParallaxStalled", stalled)):
+                lines = until(lambda: said(f"[FIRING] {title}"), name, timeout=60)  # noqa: B023
+                assert lines.count("Page: https://monitor.example/") == 1, lines
+                assert [line.partition("#")[2] for line in lines if line.startswith("Runbook: ")] == [name.lower()]
+            asked(1, reachable=True)
+            state.update_coverage([compared])
+            for title in ("Parallax could not reach broker 2", "Parallax compared nothing"):
+                lines = until(lambda: said(f"[RESOLVED] {title}"), title, timeout=END_S)  # noqa: B023
+                assert lines[-1] == "Page: https://monitor.example/", lines
 
     def test_an_outage_is_one_story_from_its_begin_to_what_came_of_it(tmp_path: Path) -> None:
         state, place, known = MonitorState(), TopicPartition("orders", 0), Outages()
