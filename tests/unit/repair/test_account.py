@@ -10,7 +10,7 @@ import pytest
 
 from parallax.model import NOBODY, FindingKind
 from parallax.repair.account import repaired_by, repairs_of
-from parallax.repair.record import UNWRITTEN, Event, EventKind
+from parallax.repair.record import MAY_LACK, SLOW, UNWRITTEN, Event, EventKind
 from parallax.repair.table import RepairTable
 from tests.builders.findings import finding
 
@@ -82,11 +82,11 @@ COPY = {
 }
 
 
-def copied(storage: Path, *, is_said: bool = False) -> None:
+def copied(storage: Path, *, is_said: bool = False, is_slow: bool = False) -> None:
     table, step = RepairTable(str(storage)), COPY | {"is_said": is_said}
     at_ms = int(HELD.first_suspected_at.timestamp() * 1000) + 60_000
     for kind in (EventKind.BEGUN, EventKind.PROVEN, EventKind.OVER):
-        document = {"steps": [step]} if kind is EventKind.BEGUN else {}
+        document = {EventKind.BEGUN: {"steps": [step]}, EventKind.PROVEN: {SLOW: is_slow}}.get(kind, {})
         table.append(Event(kind, "b" * 32, HELD.topic, HELD.partition, at_ms, "me", 1, document))
 
 
@@ -99,6 +99,13 @@ def test_a_copy_is_of_the_findings_about_its_replica_and_says_whose_word_it_rest
     assert repairs_of(str(tmp_path))(replace(HELD, broker=3)) == ()
     later = accused.first_suspected_at + timedelta(hours=1)
     assert repairs_of(str(tmp_path))(replace(accused, first_suspected_at=later)) == ()
+
+
+def test_what_a_copy_that_took_too_long_may_lack_is_said_of_the_end_that_it_brought(tmp_path: Path) -> None:
+    copied(tmp_path / "slow", is_slow=True)
+    copied(tmp_path / "quick")
+    slow, quick = (repaired_by(str(tmp_path / which))(replace(HELD, broker=2)).mended[0] for which in ("slow", "quick"))
+    assert slow == f"{quick} That copy took too long: it {MAY_LACK}."
 
 
 def test_a_finding_that_names_no_broker_is_repaired_only_by_a_word_newer_than_its_event(
