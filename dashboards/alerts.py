@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from dashboards.expressions import OPTIONS, Expressions, Heard
+from dashboards.expressions import OPTIONS, PAGE, Expressions, Heard
 from dashboards.parameters import Parameters
 from parallax.alerting.conditions import CONDITIONS, UNSAID, commands
 from parallax.shell import ANYWHERE
@@ -26,11 +26,17 @@ _SILENT = (
     "start."
 )
 
-JOB_OPTIONS = (
-    f'{{{{ range query (printf "{OPTIONS}{{cluster=%q}}" $labels.cluster) }}}}{{{{ .Labels.options }}}}'
-    f"{{{{ else }}}}{ANYWHERE.options}{{{{ end }}}}"
-)
-"""The options of a printed command, as the cluster's job has them. If they are not known, a person fills them in."""
+
+def _of_job(recorded: str, label: str, otherwise: str) -> str:
+    """What the job of an alert's target, or else of its cluster, says of itself (`Expressions.of_job`)."""
+    target = f'printf "{recorded}{{cluster=%q, job=%q, instance=%q}}" $labels.cluster $labels.job $labels.instance'
+    return f"{{{{ range query ({target}) }}}}{{{{ .Labels.{label} }}}}{{{{ else }}}}{otherwise}{{{{ end }}}}"
+
+
+JOB_OPTIONS = _of_job(OPTIONS, "options", ANYWHERE.options)
+"""The options of a printed command, as the job has them. If they are not known, a person fills them in."""
+JOB_PAGE = _of_job(PAGE, "page_url", "")
+"""The address of the job's status page. Empty if none is known."""
 
 
 def command(*words: str) -> str:
@@ -95,7 +101,7 @@ class Alerts:
         """An alert that fires while its expression is so, and no longer."""
         annotations = {"summary": summary, "description": description}
         annotations |= {"resolved_summary": past[0], "resolved_description": past[1]}
-        annotations |= {"runbook_url": f"{self._p.runbook}#{name.lower()}"} | more
+        annotations |= {"page_url": JOB_PAGE, "runbook_url": f"{self._p.runbook}#{name.lower()}"} | more
         rule: dict[str, Any] = {"alert": name, "expr": expr, "labels": {"severity": severity}}
         return rule | ({"for": wait} if wait else {}) | {"annotations": annotations}
 

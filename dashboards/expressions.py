@@ -40,7 +40,9 @@ SAID = "finding:parallax_said"
 It stays for a while after the end.
 """
 OPTIONS = "cluster:parallax_options"
-"""By which options the commands of Parallax name the job of a cluster. Nothing where several jobs have several."""
+"""By which options the commands of Parallax name the job of a target, or of a cluster (`Expressions.of_job`)."""
+PAGE = "cluster:parallax_page"
+"""The address of that job's status page, likewise."""
 ABSENT = "ParallaxAbsent"
 """The alert about a job, or a cluster, that says nothing."""
 FORMER = "storage:parallax_former:max"
@@ -219,11 +221,20 @@ class Expressions:
         now = f'max by ({FINDING}) ({STANDS}{{{_CRITICAL}}} and on (finding_id) {SAID}{{turn="{Turn.LESS}"}})'
         return f"{now} or {self._once_more(fires)}"
 
-    def options(self) -> str:
-        """What `OPTIONS` records."""
-        named = self.of("job_info")
-        known = f"count by (cluster, options) ({named} or on (cluster) {self._remembered(named)})"
-        return f"{known} and on (cluster) count by (cluster) ({known}) == 1"
+    def of_job(self, label: str) -> str:
+        """A label of ``parallax_job_info``, of each target, and once more of each cluster.
+
+        So alerts find it that are labelled with their target, and those that name none. While no job says it, what was
+        said last counts. Several values are none.
+        """
+        named = self.of("job_info", f'{label}!=""')
+        remembered = self._remembered(named)
+
+        def one(by: str) -> str:
+            known = f"count by ({by}, {label}) ({named} or on ({by}) {remembered})"
+            return f"{known} and on ({by}) count by ({by}) ({known}) == 1"
+
+        return f"({one('cluster')}) or ({one(TARGET)})"
 
     def said(self) -> str:
         """What `SAID` records."""

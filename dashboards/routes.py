@@ -19,7 +19,7 @@ _HEAD = """# An Alertmanager for Parallax: alertmanager --config.file=alertmanag
 # If you run an Alertmanager already, copy parallax.tmpl next to its configuration and add it to templates there. Take
 # over inhibit_rules and receivers, and put route below routes there, with matchers: [alertname =~ Parallax.*].
 # The title of a message in Slack, and the link of an incident in PagerDuty, lead to its --web.external-url. The link to
-# the page of a finding is from alerting.external_url of parallax.yaml: without it there is none.
+# the page is from alerting.external_url of parallax.yaml: without it there is none.
 # Checked: a real Alertmanager, with receivers that speak as these services. Not run: against the services, by mail.
 # What a job that is away cannot know pages nobody, nor does a finding that somebody has acknowledged.
 #

@@ -15,6 +15,7 @@ from dashboards.expressions import (
     FORMER,
     HEARD,
     OPTIONS,
+    PAGE,
     SILENT,
     TARGET,
     UNHEARD,
@@ -76,7 +77,8 @@ class Rules(Alerts):
             UNHEARD: self._e.unheard(),
             WORKS: self._e.works(),
             ANSWERS: self._e.answers(),
-            OPTIONS: self._e.options(),
+            OPTIONS: self._e.of_job("options"),
+            PAGE: self._e.of_job("page_url"),
         }
         # One group: its rules go one after another, each by what was recorded a moment ago.
         rules = [

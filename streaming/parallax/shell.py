@@ -64,8 +64,13 @@ class Shell:
     def brokers(self, login: str = "--command-config") -> str:
         """The options that connect one of Kafka's tools to the cluster, such as ``--bootstrap-server host:9092``.
 
+        Nobody knows which version of the tools will run. So an option is one that each version has, even if the newest
+        warn that it is deprecated.
+
         Args:
-            login: the tool's option for a file of client properties.
+            login: the tool's option for a file of client properties. All tools have ``--command-config`` from Kafka 4.2
+                on; before, the console producer has only ``--producer.config``, and kafka-leader-election.sh only
+                ``--admin.config``.
         """
         said = f"--bootstrap-server {shlex.quote(self.servers)}"
         return f"{said} {login} {_LOGIN}" if self.has_login else said
@@ -97,7 +102,7 @@ def file_from(name: str, text: str) -> str:
         name: the file's name.
         text: its content, such as the JSON that a Kafka tool reads.
     """
-    return f"cat > {shlex.quote(name)} <<'JSON'\n{text}\nJSON"
+    return f"cat > {shlex.quote(name)} <<'END'\n{text}\nEND"
 
 
 def _program() -> str:

@@ -169,9 +169,12 @@ class Prometheus(_Service):
         folder: for its files.
         alertmanager: the port of the one that it tells of alerts.
         every_s: how often it scrapes, and looks at the rules.
+        waits: an alert waits for as long as its rule says; if not, for a second.
     """
 
-    def __init__(self, folder: Path, alertmanager: int | None = None, every_s: int = _STEP_S) -> None:
+    def __init__(
+        self, folder: Path, alertmanager: int | None = None, every_s: int = _STEP_S, *, waits: bool = True
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (port,) = free_ports(1)
         self._targets = folder / "targets.json"
@@ -179,7 +182,10 @@ class Prometheus(_Service):
         self.began = time.time()
         document = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())
         document["global"] = {"scrape_interval": f"{every_s}s", "evaluation_interval": f"{every_s}s"}
-        document["rule_files"] = [str(ROOT / "deploy/prometheus/parallax-rules.yaml")]
+        rules = folder / "parallax-rules.yaml"
+        shipped = (ROOT / "deploy/prometheus/parallax-rules.yaml").read_text()
+        rules.write_text(shipped if waits else re.sub(r"(?m)^    for: \w+$", "    for: 1s", shipped))
+        document["rule_files"] = [str(rules)]
         (scrape,) = document["scrape_configs"]
         del scrape["static_configs"]
         scrape["file_sd_configs"] = [{"files": [str(self._targets)], "refresh_interval": "1s"}]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from parallax.findings.explain import explain
+from parallax.jars import DEFAULT_KAFKA_VERSION
 from parallax.lab.cluster import Cluster
 from parallax.lab.traffic import PlainProducer
 from parallax.lab.waiting import until
@@ -17,6 +18,7 @@ from parallax.replica.client import ReplicaClient
 from parallax.shell import Shell
 from tests.e2e.accused import accused
 from tests.e2e.kafka_tools import run_as_written
+from tests.versions import FOUND
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -53,9 +55,16 @@ def test_a_right_replica_leads_the_accused_is_copied_anew_and_the_order_is_resto
         client.close()
 
 
-@pytest.mark.parametrize("is_known", [True, False], ids=["its key was read", "its hash alone is known"])
-def test_the_deletion_that_is_printed_is_written_once_more_on_every_replica(
-    kafka: Cluster, topic: str, tmp_path: Path, *, is_known: bool
+@pytest.mark.parametrize(
+    ("is_known", "tools"),
+    [
+        pytest.param(True, DEFAULT_KAFKA_VERSION, id="its key was read"),
+        pytest.param(False, DEFAULT_KAFKA_VERSION, id="its hash alone is known"),
+        *(pytest.param(True, version, id=version, marks=pytest.mark.release) for version in FOUND),
+    ],
+)
+def test_the_deletion_that_is_printed_is_written_on_every_replica_without_a_warning(
+    kafka: Cluster, topic: str, tmp_path: Path, tools: str, *, is_known: bool
 ) -> None:
     kafka.create_topic(topic, replicas=[1, 2, 3])
     key = "it's $HOME, à 5%"
@@ -66,9 +75,9 @@ def test_the_deletion_that_is_printed_is_written_once_more_on_every_replica(
         shell = Shell.of({"bootstrap.servers": kafka.bootstrap_servers})
         (step,) = (one for one in explain(wrong, shell=shell).steps if "deletion written once more" in one.text)
         given = {} if is_known else {"KEY": key}
-        run_as_written(
-            "\n".join(line for line in step.run.splitlines() if not line.startswith("parallax ")), tmp_path, **given
-        )
+        commands = "\n".join(line for line in step.run.splitlines() if not line.startswith("parallax "))
+        said = run_as_written(commands, tmp_path, tools, **given)
+        assert "deprecated" not in said.lower(), said
         for broker in (1, 2, 3):
 
             def deleted(broker: int = broker) -> bool:

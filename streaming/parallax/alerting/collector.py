@@ -90,13 +90,13 @@ class ParallaxCollector(Collector):
         yield from _absences(snapshot)
         yield from _guard(snapshot)
         yield from _queries(snapshot)
-        yield from _job(snapshot)
+        yield from _job(snapshot, self._places)
 
     def of_the_job(self) -> list[Metric]:
         """The metric families whose size does not grow with the number of partitions. They may be computed often."""
         snapshot = self._state.snapshot()
-        each = partial(_each_finding, places=self._places)
-        parts = (_unsafe_elections, _findings, each, _brokers, _absences, _guard, _queries, _job)
+        each, job = (partial(of, places=self._places) for of in (_each_finding, _job))
+        parts = (_unsafe_elections, _findings, each, _brokers, _absences, _guard, _queries, job)
         return [family for part in parts for family in part(snapshot)]
 
 
@@ -806,7 +806,7 @@ def _queries(snapshot: Snapshot) -> Iterator[Metric]:
     )
 
 
-def _job(snapshot: Snapshot) -> Iterator[Metric]:
+def _job(snapshot: Snapshot, places: Places) -> Iterator[Metric]:
     yield _gauge(
         "heartbeat_timestamp_seconds",
         "When the comparison last finished offsets or, with all compared, last looked for more. It shows "
@@ -861,9 +861,9 @@ def _job(snapshot: Snapshot) -> Iterator[Metric]:
     yield _gauge(
         "job_info",
         "The label options is what commands of Parallax need to name this job: its settings file, as it was given. "
-        "Always 1.",
-        ("options",),
-        [([snapshot.shell.options], 1)] if snapshot.shell.is_known else [],
+        "The label page_url is the status page if alerting.external_url is set. Always 1.",
+        ("options", "page_url"),
+        [([snapshot.shell.options, places.page_of()], 1)] if snapshot.shell.is_known else [],
     )
     yield _gauge(
         "partitions_readable",

@@ -244,7 +244,9 @@ def _form(claim: Claim, decision: Decision, *, is_repaired: bool) -> str:
     return _ENDS[decision.resolution].text
 
 
-def incident_over(group: Group, ended: Mapping[str, int], at: datetime, *, had_spread: bool) -> tuple[str, str]:
+def incident_over(
+    group: Group, ended: Mapping[str, int], at: datetime, repaired: Repairs = NO_REPAIR, *, had_spread: bool
+) -> tuple[str, str]:
     """Return a sentence that says how an incident ended, and its resolution.
 
     The resolution is healed only if all members have healed.
@@ -253,6 +255,7 @@ def incident_over(group: Group, ended: Mapping[str, int], at: datetime, *, had_s
         group: the kind, the partition and the accused of the incident.
         ended: by resolution, how many members ended with it.
         at: when the replicas were asked about the last of them.
+        repaired: what is on record of the incident's repairs.
         had_spread: whether every replica showed it.
     """
     not_healed = [name for name in ended if name != Resolution.HEALED]
@@ -267,4 +270,5 @@ def incident_over(group: Group, ended: Mapping[str, int], at: datetime, *, had_s
         was = f"{who} showed many {what} of {partition} wrongly."
     how = "Not healed" if not_healed else "Healed"
     none = f"none of the {what} of {partition} was shown wrongly any more"
-    return f"{was} {how}: {none}{f' ({each})' if each else ''}, {asked_in_words(at)}.", resolution
+    over = f"{how}: {none}{f' ({each})' if each else ''}, {asked_in_words(at)}."
+    return " ".join((was, over, *repaired.mended, *repaired.begun)), resolution

@@ -258,15 +258,48 @@ def _ended_before(reign: Reign, onset: Onset) -> bool:
     return onset.after is not None and reign.ended_by is not None and reign.ended_by <= onset.after
 
 
-class _Shown(NamedTuple):
-    """What is known of a broker that led, as a relative clause, and whether it showed what is wrong while it led."""
+class Showed(StrEnum):
+    """Whether a broker is known to have shown what a finding says is wrong while it led."""
 
+    YES = "yes"
+    """It showed it, for all of that time or a part of it."""
+    PERHAPS = "perhaps"
+    """It may have: it is not known which replica is wrong, or since when this one was."""
+
+
+class WrongLeader(NamedTuple):
+    """A broker that led and is wrong in what a finding says.
+
+    Attributes:
+        reign: when it led.
+        clause: what is known of it then, as a relative clause such as ``shows it``.
+        showed: whether it is known to have shown what is wrong while it led.
+    """
+
+    reign: Reign
     clause: str
-    is_sure: bool
+    showed: Showed
 
 
-def _shown(finding: Finding, reign: Reign, onset: Onset, *, is_now: bool) -> _Shown:
-    """Return whether a broker showed what a finding says is wrong while it led.
+def wrong_leaders(finding: Finding, found: Iterable[Reign]) -> list[WrongLeader]:
+    """Return each of the `wrong_reigns` with what is known of its broker then.
+
+    Args:
+        finding: the finding's last event.
+        found: the periods in which brokers led the partition around the time of the finding.
+    """
+    now = Shown.of(finding).showing_now if finding.stands else frozenset()
+    onsets, has_it = _onsets(finding), has_spread(finding)
+    return [
+        WrongLeader(
+            reign, *_shown(finding, reign, onsets.get(reign.broker, Onset()), is_now=has_it or reign.broker in now)
+        )
+        for reign in wrong_reigns(finding, found)
+    ]
+
+
+def _shown(finding: Finding, reign: Reign, onset: Onset, *, is_now: bool) -> tuple[str, Showed]:
+    """Return what is known of a broker that led, as a clause, and whether it showed while it led what is wrong.
 
     Args:
         finding: the finding's last event.
@@ -275,22 +308,19 @@ def _shown(finding: Finding, reign: Reign, onset: Onset, *, is_now: bool) -> _Sh
         is_now: whether it shows it now.
     """
     if _is_open(finding):
-        return _Shown("may be wrong" if finding.stands else "may have been wrong", is_sure=True)
+        return "may be wrong" if finding.stands else "may have been wrong", Showed.PERHAPS
     shows, has_shown, shown = _SHOWING[finding.kind in OPEN_KINDS]
     if not is_now:
         shows = has_shown = shown
     is_first = reign.broker == finding.broker or (onset == Onset() and is_now and not has_spread(finding))
     if onset.by is not None and (reign.ended_by is None or reign.ended[0] >= onset.by):
         if onset.after is None or reign.since >= onset.by:
-            return _Shown(shows, is_sure=True)
-        return _Shown(
-            f"{has_shown} since a time between {utc_text(onset.after)} and {utc_text(onset.by)}", is_sure=True
-        )
+            return shows, Showed.YES
+        return f"{has_shown} since a time between {utc_text(onset.after)} and {utc_text(onset.by)}", Showed.YES
     if onset.after is not None:
-        clause = f"showed otherwise at {utc_text(onset.after)} and may {_PERFECT[shown]} after that"
-        return _Shown(clause, is_sure=False)
+        return f"showed otherwise at {utc_text(onset.after)} and may {_PERFECT[shown]} after that", Showed.PERHAPS
     unknown = f"may {_PERFECT[shown]} (it is not known since when it did)"
-    return _Shown(shows, is_sure=True) if is_first else _Shown(unknown, is_sure=False)
+    return (shows, Showed.YES) if is_first else (unknown, Showed.PERHAPS)
 
 
 _SHOWING = {
@@ -360,30 +390,24 @@ def led_in_words(finding: Finding, found: Collection[Reign], most: int | None = 
     """
     if not found:
         return NOTHING_KNOWN
-    now = Shown.of(finding).showing_now if finding.stands else frozenset()
-    mine, onsets = wrong_reigns(finding, found), _onsets(finding)
+    mine = wrong_leaders(finding, found)
     since = min(reign.since for reign in found)
     if not mine:
         none = f"By what is on record since {utc_text(since)}, no replica led that was seen to show it."
         if not wrong_brokers(finding).isdisjoint(reign.broker for reign in found):
             none = f"By what is on record since {utc_text(since)}, no replica led after it had begun to show it."
         return Led((none,), is_wrong=False)
-    shown = [
-        _shown(finding, reign, onsets.get(reign.broker, Onset()), is_now=reign.broker in now or has_spread(finding))
-        for reign in mine
-    ]
     over = asked_at(finding) if finding.status is FindingStatus.RESOLVED else None
     first = 0 if most is None else max(len(mine) - most, 0)
-    said = [
-        f"Broker {r.broker}, which {one.clause}, {r.in_words(over)}."
-        for r, one in list(zip(mine, shown, strict=True))[first:]
-    ]
+    said = [f"Broker {one.reign.broker}, which {one.clause}, {one.reign.in_words(over)}." for one in mine[first:]]
     if first:
         said.insert(0, f"Before, such replicas led {counted(first, 'time')} more.")
     where = "" if is_shown_elsewhere(finding) else f", {affected(finding).in_words}"
     effect = effect_in(finding)
+    # Where nobody is proven to be wrong, each of them showed its own side while it led: consumers got different data.
+    is_wrong = True if _is_open(finding) or any(one.showed is Showed.YES for one in mine) else None
     seen = f"{READ_THERE} {effect.consumers if finding.stands else effect.could}{where}."
-    return Led(tuple(said), seen, is_wrong=True if any(one.is_sure for one in shown) else None)
+    return Led(tuple(said), seen, is_wrong=is_wrong)
 
 
 __all__ = [
@@ -391,7 +415,9 @@ __all__ = [
     "Came",
     "Led",
     "Reign",
+    "Showed",
     "Span",
+    "WrongLeader",
     "affected",
     "came",
     "committed_since",
@@ -399,5 +425,6 @@ __all__ = [
     "reigns",
     "was_readable",
     "wrong_brokers",
+    "wrong_leaders",
     "wrong_reigns",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
@@ -482,9 +482,13 @@ def shown_offset(finding: Finding) -> int:
 
     It is that of the finding's own record, with one exception. If consumers of the accused meet another record of the
     key, and no replica holds the own one any more, it is the offset of the record that they meet, if known. A finding
-    that is over or unsettled keeps the offset that it had before.
+    that is over or unsettled keeps the offset that it had before. Of an incident it is that of one of its members.
     """
     own, evidence = finding.record_offset, evidence_of(finding)
+    if finding.is_incident:
+        # Its own offset may be that of a deletion. A proof of a member says what the accused showed of its key.
+        proofs = evidence.get("proofs", ())
+        return record_offset(finding.kind, finding.broker, (proofs[0]["offset"],), proofs[0]) if proofs else own
     if isinstance(kept := evidence.get(SHOWN), int):
         return kept
     replicas = evidence.get("replicas", {})
@@ -495,6 +499,15 @@ def shown_offset(finding: Finding) -> int:
 
 _RECORDS = ("committed", "uncommitted")
 """Fields of a replica's answers that hold its records at the offsets asked for."""
+
+
+Repaired = Callable[[Finding], Repairs]
+"""Returns what is on record of a finding's repairs."""
+
+
+def never_repaired(_: Finding) -> Repairs:
+    """Return that no repair is on record."""
+    return NO_REPAIR
 
 
 def claim_of(finding: Finding) -> Claim:

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from parallax.findings.about import HAD_SPREAD, VARIANT
+from parallax.findings.about import HAD_SPREAD, SAID, VARIANT
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, as_json, claim_from_json
 from parallax.findings.cleared import Shown
 from parallax.findings.decide import Decision, Resolution
-from parallax.findings.ended import incident_over
+from parallax.findings.ended import NO_REPAIR, Repairs, incident_over
 from parallax.findings.finding import (
     SHOWED,
     Finding,
@@ -34,7 +34,7 @@ from parallax.findings.finding import (
 )
 from parallax.findings.internal_keys import key_as_text
 from parallax.findings.members import OPEN, Array, Group, MemberRow, Members, State, count
-from parallax.findings.onset import ONSETS, noted, onsets_in
+from parallax.findings.onset import ONSETS, Onset, noted, onsets_in
 from parallax.findings.summary import incident, variant_of_many
 from parallax.kinds import KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingStatus, Rule, Severity, id_of
@@ -119,6 +119,7 @@ def incident_event(
     known: Finding | None,
     at: datetime,
     singles: Sequence[Finding] = (),
+    repaired: Repairs = NO_REPAIR,
 ) -> Finding:
     """Make a new event of an incident, for the findings table.
 
@@ -131,6 +132,7 @@ def incident_event(
         known: the incident's last event; None for a new incident.
         at: when it was decided.
         singles: single findings that become part of the incident. If one of them is exposed, the incident is.
+        repaired: what is on record of the incident's repairs.
     """
     status = tally.status if tally.count else FindingStatus.RESOLVED
     before = {} if known is None else evidence_of(known)
@@ -154,12 +156,13 @@ def incident_event(
         "proofs": [proof.as_json() for proof in proofs[:PROOFS]] or before.get("proofs", []),
         VARIANT: str(variant_of_many(group)),
         SHOWED: sorted(showed),
-        ONSETS: noted(onsets_in(before), showed, {}, at),
+        ONSETS: noted(_onsets(before, singles), showed, {}, at),
     }
     if status is FindingStatus.RESOLVED:
         had_spread = known is not None and has_spread(known)
-        text, resolution = incident_over(group, _ended(tally), at, had_spread=had_spread)
-        evidence |= {"resolution": resolution, HAD_SPREAD: had_spread}
+        text, resolution = incident_over(group, _ended(tally), at, repaired, had_spread=had_spread)
+        evidence |= {"resolution": resolution, HAD_SPREAD: had_spread, SAID: [*repaired.mended, *repaired.begun]}
+        evidence |= {"repaired": True} if repaired.mended else {}
     else:
         text = incident(group, tally.count, (tally.lowest, tally.highest), tally.waiting, status, is_exposed=exposed)
         if status in _NOT_SEEN:
@@ -196,6 +199,21 @@ def _showed(group: Group, tally: Tally, proofs: Sequence[Proof], before: Iterabl
     sides = [on for proof in proofs if group.broker == NOBODY for on in proof.decision.sides.values()]
     now = frozenset({group.broker, *tally.beside}) - {NOBODY}
     return now.union(*map(showed_in, before), *sides)
+
+
+def _onsets(before: Mapping[str, Any], singles: Iterable[Finding]) -> dict[int, Onset]:
+    """By broker, the first look that is on record at which it showed something that the incident reports.
+
+    A finding that becomes part of the incident may know an earlier look than the incident's first. When a replica last
+    showed otherwise is not taken from it: that look was at one key, and the replica may have shown others wrongly.
+    """
+    found = onsets_in(before)
+    for single in singles:
+        for broker, one in onsets_in(evidence_of(single)).items():
+            known = found.get(broker, Onset())
+            if one.by is not None and (known.by is None or one.by < known.by):
+                found[broker] = known._replace(by=one.by)
+    return found
 
 
 def is_led(

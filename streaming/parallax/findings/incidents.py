@@ -24,7 +24,8 @@ import numpy as np
 
 from parallax.findings.acknowledgement import Extent, is_by_a_person, status_of, still_acknowledged, worsened
 from parallax.findings.claim import Claim
-from parallax.findings.finding import Finding, asked_ms, claim_of, evidence_of
+from parallax.findings.ended import NO_REPAIR
+from parallax.findings.finding import Finding, Repaired, asked_ms, claim_of, evidence_of, never_repaired
 from parallax.findings.held import NOT_PROBED, Held, Outcome, Page, Proven, Waiting, remembering, state_of
 from parallax.findings.incident import (
     group_of,
@@ -98,9 +99,18 @@ class Incidents:
         retry_s: after how many seconds undecided suspects are first asked about again; later the wait grows.
         draw: source of the random part of waits.
         alone: up to how many suspects of a group are probed one by one (see `ALONE`).
+        repaired: returns what is on record of an incident's repairs.
     """
 
-    def __init__(self, interval: Callable[[Finding], float], retry_s: float, draw: Random, alone: int = ALONE) -> None:
+    def __init__(
+        self,
+        interval: Callable[[Finding], float],
+        retry_s: float,
+        draw: Random,
+        alone: int = ALONE,
+        repaired: Repaired = never_repaired,
+    ) -> None:
+        self._repaired = repaired
         self.cluster_id = ""
         self._interval, self._retry_s, self._draw, self._alone = interval, retry_s, draw, alone
         self._waiting: dict[Group, Waiting] = {}
@@ -567,7 +577,9 @@ class Incidents:
             members = Members(group.place)
             members.add([claim_of(single) for single in singles[:_ABSORBED]], State.WRONG)
         finding_id = incident_id(self.cluster_id, group)
-        return incident_event(finding_id, group, tally, members, proven.proofs, proven.event, at, singles)
+        known = proven.event
+        repaired = NO_REPAIR if tally.count or known is None else self._repaired(known)
+        return incident_event(finding_id, group, tally, members, proven.proofs, known, at, singles, repaired)
 
     def _report_at(self, proven: Proven) -> float:
         """Return when an event of a group is due; infinite where there is none to report.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from zlib import crc32
@@ -16,9 +16,9 @@ from parallax.findings.cleared import Shown, shows_against_its_end
 from parallax.findings.decide import Decision, Resolution, Verdict, differs_anew, named
 from parallax.findings.decide.own_end import contradicts_its_end
 from parallax.findings.effect import whole
-from parallax.findings.ended import NO_REPAIR, Repairs
 from parallax.findings.finding import (
     Finding,
+    Repaired,
     claim_of,
     has_proven_direction,
     has_spread,
@@ -26,6 +26,7 @@ from parallax.findings.finding import (
     is_exposed,
     is_unsettled,
     made,
+    never_repaired,
     sides_of,
     was_explained_in_part,
     was_spread,
@@ -78,15 +79,6 @@ class Unchanged:
     """
 
     finding: Finding | None
-
-
-Repaired = Callable[[Finding], Repairs]
-"""Returns what is on record of a finding's repairs."""
-
-
-def never_repaired(_: Finding) -> Repairs:
-    """Return that no repair is on record."""
-    return NO_REPAIR
 
 
 class Judging:

@@ -23,7 +23,7 @@ from parallax.backoff import backoff
 from parallax.config import FindingSettings
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, explains
-from parallax.findings.finding import Finding, claim_of, was_explained, was_only_shown
+from parallax.findings.finding import Finding, Repaired, claim_of, never_repaired, was_explained, was_only_shown
 from parallax.findings.happenings import (
     Action,
     Answered,
@@ -44,7 +44,7 @@ from parallax.findings.happenings import (
 from parallax.findings.held import NOT_PROBED, Outcome, Page
 from parallax.findings.incident import decided, is_part_of_incident
 from parallax.findings.incidents import ALONE, Incidents
-from parallax.findings.judging import Judging, Later, Repaired, Unchanged, never_repaired
+from parallax.findings.judging import Judging, Later, Unchanged
 from parallax.findings.ledger import RESOLVED_FOR, Ledger, explains_less
 from parallax.findings.members import State
 from parallax.findings.tasks import Task, Tasks
@@ -88,7 +88,7 @@ class Lifecycle:
         self._draw = draw
         self._tasks = Tasks()
         self._ledger = Ledger()
-        self._incidents = Incidents(self._interval, self._retry_s, draw, alone)
+        self._incidents = Incidents(self._interval, self._retry_s, draw, alone, repaired)
         self._judging = Judging(self._tasks, self._ledger, self._incidents, repaired)
         self._again: dict[str, Claim] = {}
         """Suspects that were raised while a probe about them was under way, until that has come to a verdict."""

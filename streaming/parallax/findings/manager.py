@@ -23,7 +23,7 @@ from parallax.config import Settings
 from parallax.errors import one_line
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, claim_from_row
-from parallax.findings.finding import Finding
+from parallax.findings.finding import Finding, Repaired, never_repaired
 from parallax.findings.happenings import (
     Action,
     Answered,
@@ -42,7 +42,6 @@ from parallax.findings.happenings import (
 )
 from parallax.findings.history import RecordedHistory
 from parallax.findings.incident import decided, is_part_of_incident
-from parallax.findings.judging import Repaired, never_repaired
 from parallax.findings.lanes import Lanes
 from parallax.findings.lifecycle import Lifecycle
 from parallax.findings.members import MemberRow

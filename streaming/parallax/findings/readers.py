@@ -12,7 +12,17 @@ from typing import Any, Protocol
 
 from parallax.counts import counted, named
 from parallax.errors import one_line
-from parallax.findings.exposure import Came, Reign, Span, affected, came, committed_since, led_in_words, wrong_reigns
+from parallax.findings.exposure import (
+    Came,
+    Reign,
+    Span,
+    WrongLeader,
+    affected,
+    came,
+    committed_since,
+    led_in_words,
+    wrong_leaders,
+)
 from parallax.findings.finding import Finding
 from parallax.findings.led import FAILURES, led_around
 from parallax.model import TopicPartition
@@ -81,13 +91,13 @@ class Readers:
 
     Attributes:
         led: when a wrong replica led, and what consumers could read there, in sentences.
-        reigns: the periods in which a wrong replica led.
+        leaders: each period in which a wrong replica led, with what is known of that replica then.
         groups: the consumer groups that have committed offsets of the partition, by name.
         unknown: why there may be more groups, in sentences.
     """
 
     led: tuple[str, ...]
-    reigns: tuple[Reign, ...]
+    leaders: tuple[WrongLeader, ...]
     groups: tuple[Group, ...]
     unknown: tuple[str, ...] = ()
 
@@ -109,11 +119,12 @@ def readers(client: Coordinators, storage: str, finding: Finding) -> Readers:
     except FAILURES as error:
         found = []
         unknown.append(f"The recorded progress cannot be read ({one_line(error)}): who led when is not known.")
-    reigns = tuple(wrong_reigns(finding, found))
+    leaders = tuple(wrong_leaders(finding, found))
+    reigns = tuple(one.reign for one in leaders)
     span = affected(finding)
     offsets = _committed(client, finding.place, unknown)
     groups = tuple(_group(name, at, span, reigns) for name, at in sorted(offsets.items()))
-    return Readers(led_in_words(finding, found).sentences, reigns, groups, tuple(unknown))
+    return Readers(led_in_words(finding, found).sentences, leaders, groups, tuple(unknown))
 
 
 def _group(name: str, committed: int, span: Span, wrong: tuple[Reign, ...]) -> Group:
@@ -174,12 +185,13 @@ def document(found: Readers) -> dict[str, Any]:
     return {
         "led": [
             {
-                "broker": reign.broker,
-                "leader_epochs": list(reign.epochs),
-                "began": _between(*reign.began),
-                "ended": _between(*reign.ended),
+                "broker": one.reign.broker,
+                "showed_it": str(one.showed),
+                "leader_epochs": list(one.reign.epochs),
+                "began": _between(*one.reign.began),
+                "ended": _between(*one.reign.ended),
             }
-            for reign in found.reigns
+            for one in found.leaders
         ],
         "groups": [
             {

@@ -16,7 +16,7 @@ from parallax.findings.cleared import Shown
 from parallax.findings.finding import Finding, shown_offset
 from parallax.findings.moves import FEWEST, Move, Purpose, copying, first_of
 from parallax.model import UNKNOWN, TopicPartition
-from parallax.shell import Shell
+from parallax.shell import Shell, file_from
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +86,25 @@ def delete_again(finding: Finding, shell: Shell) -> str:
 
     Empty where Kafka's tool cannot write the key. kafka-console-producer.sh reads lines of UTF-8 and splits each at a
     separator into key and value. It writes a value equal to ``null.marker`` as null (Kafka's ``LineMessageReader``).
+    Tools of Kafka 3.4 and later read that from a file (KIP-840). Of the options that say it in the command line, 4.2
+    deprecates the old one and brings the new one (KIP-1147).
 
     If only the key's hash is known, the first command shows the record, and nothing is written until the user sets KEY.
     """
     told = "" if finding.key is None else _line(finding.key)
     if told is None:
         return ""
+    file = file_from(_READER, "parse.key=true\nnull.marker=NULL")
     login = shell.brokers("--producer.config")
-    properties = "--property parse.key=true --property null.marker=NULL"
-    tool = f"kafka-console-producer.sh {login} --topic {shlex.quote(finding.topic)} {properties}"
-    if finding.key is not None:
-        return f"printf '%s\\tNULL\\n' {shlex.quote(told)} | {tool}"
-    given = '"${KEY:?set it to the key that show-record shows}"'
-    return f"{show_record(finding, shell)}\nprintf '%s\\tNULL\\n' {given} | {tool}"
+    tool = f"kafka-console-producer.sh {login} --topic {shlex.quote(finding.topic)} --reader-config {_READER}"
+    key, before = shlex.quote(told), []
+    if finding.key is None:
+        key, before = '"${KEY:?set it to the key that show-record shows}"', [show_record(finding, shell)]
+    return "\n".join([*before, file, f"printf '%s\\tNULL\\n' {key} | {tool}"])
+
+
+_READER = "reader.properties"
+"""The file that says how the console producer reads a line, as printed commands name it."""
 
 
 def _line(key: bytes) -> str | None:

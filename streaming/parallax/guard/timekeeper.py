@@ -12,7 +12,7 @@ import structlog
 from deltalake.exceptions import DeltaError
 
 from parallax.audit.ledger import has_verdict
-from parallax.audit.result import AuditReport
+from parallax.audit.result import AuditReport, Result
 from parallax.config import Settings
 from parallax.counts import named
 from parallax.errors import one_line
@@ -38,6 +38,7 @@ _TRY_AGAIN_S = 60.0
 """How long after it could not be read the record of late replicas is read again."""
 _SLOW_S = 60.0
 """How often it is asked which copies took too long."""
+_NONE: Mapping[TopicPartition, Result] = {}
 
 
 def clock_of(settings: Settings) -> Clock:
@@ -152,7 +153,7 @@ class Timekeeper:
             for place in verdicts:
                 self._clock.audited(place, int(report.started_at * 1000))
             self._outages.audited(verdicts)
-            self._tell()
+            self._tell(verdicts)
 
     def _take_in_slow(self, now_ms: int) -> None:
         if self._now() < self._slow_at:
@@ -174,7 +175,7 @@ class Timekeeper:
                 self._is_remembered = True
         return self._is_remembered
 
-    def _tell(self, *, is_recalled: bool = False) -> None:
+    def _tell(self, verdicts: Mapping[TopicPartition, Result] = _NONE, *, is_recalled: bool = False) -> None:
         was_remembered = self._is_remembered
         is_remembered = self._remember()
         is_recalled = is_recalled or is_remembered is not was_remembered
@@ -195,6 +196,8 @@ class Timekeeper:
                 "of some topics nobody can tell whether a broker is back in time",
                 what=unwatched_in_words(new, is_audited=self._is_audited),
             )
+        still = {one.replica for one in late}
+        _tell_of_settled([one for one in self._said.late if one.replica not in still], verdicts)
         self._said = Absences(absent, late, self._outages.all, unwatched)
         self._on_change(self._said)
 
@@ -266,6 +269,39 @@ def _tell_of(change: Change, absent: Collection[Absence]) -> None:
         )
     else:
         log.info("the outage of a broker is over", broker=outage.broker, complete_until=since, what=outage.outcome)
+
+
+_SETTLED = {
+    Result.CONSISTENT: "an audit has compared them and found no difference",
+    Result.DIVERGED: "an audit has compared them; findings report what differs",
+    Result.UNKNOWN: "an audit has compared what can be read of them and found no difference",
+}
+_GONE = "they are gone, or are not watched any more"
+
+
+def _tell_of_settled(late: Iterable[Late], verdicts: Mapping[TopicPartition, Result]) -> None:
+    """A line for each broker when what a repair copied too slowly is no longer in doubt, and why.
+
+    The end of an outage says this of replicas that were back too late.
+
+    Args:
+        late: the replicas that are no longer late.
+        verdicts: by partition, the verdict of the audit that has just ended.
+    """
+    groups: dict[tuple[int, str], list[Late]] = {}
+    for one in late:
+        if one.absence.unclear is Unclear.SLOW:
+            how = _SETTLED[verdicts[one.place]] if one.place in verdicts else _GONE
+            groups.setdefault((one.broker, how), []).append(one)
+    for (broker, how), those in groups.items():
+        log.info(
+            "replicas that a repair copied too slowly are settled",
+            broker=broker,
+            topics=named(one.place.topic for one in those),
+            replicas=len(those),
+            why=UNCLEAR[Unclear.SLOW],
+            what=f"that they may have missed tombstones or end markers is over: {how}",
+        )
 
 
 def recorded(storage: str, clock: Clock, now_ms: int) -> list[Absence]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from parallax.findings.grounds import in_words
 from parallax.model import UNKNOWN, RowKind
 from parallax.repair import ending, moving
 from parallax.repair.actions import TAKES_MS, Action, Asked, Maker, Wait
 from parallax.repair.plan import Plan, ended_by, new_to
-from parallax.repair.record import EventKind, Phase, Repair
+from parallax.repair.record import MAY_LACK, EventKind, Phase, Repair
 from parallax.repair.seen import END_MARKERS, Look, Row
 from parallax.repair.steps import EndStep, MoveStep, Step
 from parallax.repair.undoing import CLOSE, undone
@@ -82,7 +83,9 @@ def _ended(plan: Plan, look: Look, made: Maker) -> Action:
         return made.event(EventKind.STOPPED, reason=f"{done}, and {why}") if is_late else Wait(why)
     stay = f"the replicas stay {list(left)} until `parallax repair undo` assigns them as they were, "
     rest = "" if left == plan.replicas else f"{stay}{list(plan.replicas)}"
-    return made.event(EventKind.OVER, reason="; ".join(filter(None, (done, rest, new_to(plan, look)))))
+    slow = [one for one in plan.steps if isinstance(one, MoveStep) and made.repair.is_slow(one.number)]
+    doubts = (f"the copy on {in_words(one.move.copied)} took too long: it {MAY_LACK}" for one in slow)
+    return made.event(EventKind.OVER, reason="; ".join(filter(None, (done, *doubts, rest, new_to(plan, look)))))
 
 
 def _begin(step: Step, look: Look, intended: Mapping[str, Any] | None, asked: Asked | None, made: Maker) -> Action:

@@ -46,7 +46,8 @@ class EventKind(StrEnum):
 
 SLOW = "is_slow"
 """Key in the document of a ``proven`` event. The copy took too long: it may lack tombstones or end markers."""
-
+MAY_LACK = "may lack tombstones or end markers until an audit of the job has compared it"
+"""What such a copy means, behind its subject."""
 
 UNWRITTEN = "is_unwritten"
 """Key in the document of a ``proven`` event. The transaction had ended, and the repair wrote no end marker."""
@@ -166,6 +167,10 @@ class Repair:
         between = (state for step in self.moves for state in (step["before"], step["move"]["replicas"]))
         return {tuple(self.plan.get("replicas", ())), *map(tuple, between)}
 
+    def is_slow(self, number: int) -> bool:
+        """Whether the copy of the proven step ``number`` took too long (`SLOW`)."""
+        return bool(self.results.get(number, {}).get(SLOW))
+
     @property
     def left(self) -> tuple[int, ...]:
         """The brokers that hold the partition since a repair is over; empty if they held it before, in this order.
@@ -229,7 +234,7 @@ class Record:
                 number = step["number"]
                 for broker in step["move"]["copied"] if number in repair.proven else ():
                     found.pop((repair.place, broker), None)
-                    if repair.results[number].get(SLOW):
+                    if repair.is_slow(number):
                         proven_ms = repair.proven[number]
                         began_ms = repair.intended.get(number, {}).get("at_ms", proven_ms)
                         found[repair.place, broker] = began_ms, proven_ms
@@ -283,4 +288,4 @@ def _after(known: Repair, event: Event) -> Repair:
             return said
 
 
-__all__ = ["SLOW", "UNWRITTEN", "WARNED", "Event", "EventKind", "Phase", "Record", "Repair"]
+__all__ = ["MAY_LACK", "SLOW", "UNWRITTEN", "WARNED", "Event", "EventKind", "Phase", "Record", "Repair"]

@@ -134,11 +134,10 @@ def test_every_alert_has_its_annotations_and_a_section_in_the_runbook() -> None:
         name = alert["alert"]
         assert name.startswith("Parallax")
         assert alert["labels"]["severity"] in ({others[name]} if name in others else {"critical", "warning"})
-        said = {"summary", "description", "resolved_summary", "resolved_description", "runbook_url"}
-        links = {"command", "page_url"}
-        of_a_finding = {"kind", "broker_id", "record_offset", "resolved_turn", "kind_runbook_url"} | links
+        said = {"summary", "description", "resolved_summary", "resolved_description", "page_url", "runbook_url"}
+        of_a_finding = {"kind", "broker_id", "record_offset", "resolved_turn", "kind_runbook_url", "command"}
         if name == "ParallaxFindingAcknowledged":
-            said |= links | {"resolved_turn"}
+            said |= {"command", "resolved_turn"}
         elif "finding:parallax_" in alert["expr"]:
             said |= of_a_finding
         elif name not in ("ParallaxAbsent", "ParallaxWatchdog"):

@@ -158,7 +158,7 @@ LABELS_OF_WHAT_IS_OPEN = {
     "parallax_hanging_transaction_start_timestamp_seconds": {"topic", "partition", "producer_id", "standing"},
     "parallax_replica_outage_info": {"broker_id", "headline", "now", "outcome"},
     "parallax_build_info": {"version", "pyspark", "delta"},
-    "parallax_job_info": {"options"},
+    "parallax_job_info": {"options", "page_url"},
 }
 """The labels of metrics that have one series for each of the few things that are open, or one in all."""
 HERE = "in tests/unit/alerting/test_collector.py"
@@ -997,10 +997,13 @@ def test_an_alert_leads_to_the_section_that_says_what_to_do_as_every_other_messa
     assert runbook_of(one) == f"docs/runbook.md#{section}"
 
 
-def test_a_job_that_knows_its_settings_file_says_how_commands_name_it() -> None:
-    def options(shell: Shell) -> list[str]:
-        families = ParallaxCollector(MonitorState(shell=shell)).collect()
-        return [one.labels["options"] for each in families for one in each.samples if one.name == "parallax_job_info"]
+def test_a_job_that_knows_its_settings_says_how_commands_name_it_and_where_its_page_is() -> None:
+    def said(shell: Shell, page: str) -> list[tuple[str, str]]:
+        families = ParallaxCollector(MonitorState(shell=shell), places=Places(page=page)).collect()
+        found = [one.labels for each in families for one in each.samples if one.name == "parallax_job_info"]
+        return [(one["options"], one["page_url"]) for one in found]
 
-    assert options(Shell.of({"bootstrap.servers": "a:9092"}, "/etc/my p.yaml")) == ["-c '/etc/my p.yaml'"]
-    assert options(ANYWHERE) == []
+    shell = Shell.of({"bootstrap.servers": "a:9092"}, "/etc/my p.yaml")
+    assert said(shell, "") == [("-c '/etc/my p.yaml'", "")]
+    assert said(shell, "https://monitor.example") == [("-c '/etc/my p.yaml'", "https://monitor.example/")]
+    assert said(ANYWHERE, "") == []

@@ -11,7 +11,7 @@ from typing import Any, Self
 from parallax.config import FindingSettings
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim
-from parallax.findings.finding import Finding
+from parallax.findings.finding import Finding, Repaired, never_repaired
 from parallax.findings.happenings import (
     Answered,
     Append,
@@ -25,7 +25,6 @@ from parallax.findings.happenings import (
     Tick,
 )
 from parallax.findings.incident import decided
-from parallax.findings.judging import Repaired, never_repaired
 from parallax.findings.lifecycle import Lifecycle
 from parallax.findings.members import MemberRow
 from parallax.findings.table import as_read

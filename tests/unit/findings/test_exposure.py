@@ -9,6 +9,7 @@ import pytest
 
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, Recorded
+from parallax.findings.ended import Repairs
 from parallax.findings.exposure import (
     Came,
     Led,
@@ -22,8 +23,9 @@ from parallax.findings.exposure import (
     wrong_reigns,
 )
 from parallax.findings.finding import Finding
+from parallax.findings.in_brief import ended_in_words
 from parallax.findings.leading import may_lead
-from parallax.findings.repair import show_seen
+from parallax.findings.repair import show_record, show_seen
 from parallax.kinds import Variant
 from parallax.model import NOBODY, FindingKind, FindingStatus
 from parallax.shell import ANYWHERE
@@ -31,7 +33,7 @@ from parallax.sides import parsed
 from tests.builders.answers import NOTHING, answers, holding, newest, replica
 from tests.builders.claims import claim
 from tests.builders.findings import finding
-from tests.unit.findings.floods import DIFFERS, END, Flood, flood, healthy, lost, values
+from tests.unit.findings.floods import DIFFERS, END, Flood, flood, healthy, lost, resurrected, values
 from tests.unit.findings.lives import COMMITTED_WRONGLY, RECHECK_S, START, Life, deleted, value
 from tests.unit.findings.replies import wrong
 
@@ -265,6 +267,24 @@ def test_the_end_of_an_incident_says_where_its_members_were_wrong() -> None:
     assert end.status is FindingStatus.RESOLVED
     assert affected(end) == Span(0, 1_038), "the deletions lie at offsets 1000 to 1039"
     assert "what was deleted, below offset 1039" in led_in_words(end, reign_of(3)).sentences[-1]
+
+
+def test_the_end_of_an_incident_names_the_repair_that_mended_it() -> None:
+    life = Flood(repaired=lambda known: Repairs(mended=(f"Repair of {known.finding_id}.",)))
+    life.suspect(*(lost(key) for key in range(40)))
+    life.settle(resurrected)
+    life.after(RECHECK_S, healthy)
+    end = next(one for one in reversed(life.table) if one.is_incident)
+    assert end.summary.endswith(f"Repair of {end.finding_id}.")
+    assert ended_in_words(end) == "it was repaired"
+
+
+def test_an_incident_is_shown_where_a_member_has_its_value() -> None:
+    (incident,) = (one for one in flood(range(40)).open if one.is_incident)
+    accused = incident.evidence
+    shown = json.loads(accused)["proofs"][0]["replicas"]["2"]["key"]["visible"]["offset"]
+    assert shown < affected(incident).last
+    assert f"--offset {shown} " in f"{show_record(incident, ANYWHERE)} "
 
 
 def test_of_an_incident_without_direction_each_replica_that_was_asked_may_be_wrong() -> None:

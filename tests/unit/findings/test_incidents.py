@@ -14,6 +14,7 @@ from parallax.findings.claim import Claim, Recorded
 from parallax.findings.finding import evidence_of
 from parallax.findings.happenings import Answered, Append, News
 from parallax.findings.incident import is_part_of_incident, tally_of
+from parallax.findings.onset import Onset, onsets_in
 from parallax.model import NOBODY, FindingKind, FindingStatus, Severity
 from parallax.sides import parsed
 from tests.builders.answers import NOTHING, answers, newest, replica, silent
@@ -485,6 +486,19 @@ def test_an_incident_that_is_made_of_single_findings_is_exposed_where_any_of_the
     assert [e.exposed for e in singles] == [True] + [False] * (len(singles) - 1)
     assert event.exposed
     assert "If broker 2 becomes the leader" not in event.summary
+
+
+def test_an_incident_goes_by_the_first_look_at_which_a_finding_that_became_part_of_it_saw_it() -> None:
+    life = flood(range(ALONE), at_once=1)
+    seen = [onsets_in(evidence_of(one)) for one in life.open]
+    assert seen[0][1].after is not None, "broker 1 was seen to show one key rightly, and may show others wrongly"
+    life.after(RECHECK_S, resurrected)
+    life.suspect(lost(ALONE))
+    life.settle(resurrected)
+    (event,) = life.open
+    assert event.is_incident
+    assert seen[0][2].by < event.decided_at
+    assert onsets_in(evidence_of(event)) == {2: Onset(None, min(one[2].by for one in seen))}
 
 
 def test_a_probe_that_hangs_about_one_broker_holds_up_no_other() -> None:

@@ -1512,8 +1512,8 @@ class TestEventsOfOthers:
         (stands,) = life.machine.status().acknowledged
         said, then = acknowledgement_of(stands), acknowledgement_of(known)
         assert not stands.exposed
-        assert "It leads the partition" in known.summary
-        assert "It leads the partition" not in stands.summary
+        assert "Broker 2 leads the partition" in known.summary
+        assert "leads the partition" not in stands.summary
         assert stands.summary.endswith("Acknowledged by ann: known.")
         assert said == then
         life.until_asked(lambda c: missing(c, leader=3))

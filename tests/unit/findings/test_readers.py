@@ -8,11 +8,13 @@ from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from deltalake import write_deltalake
 
+from parallax.findings.finding import Finding
 from parallax.findings.led import with_leaders
 from parallax.findings.readers import document, in_words, readers
-from parallax.model import FindingKind, FindingStatus, MissingRight, TopicPartition
+from parallax.model import NOBODY, FindingKind, FindingStatus, MissingRight, TopicPartition
 from parallax.replica.errors import ReplicaError, Unauthorized, Unreachable
 from parallax.source.schema import PROGRESS
 from parallax.views.tables import PROGRESS as TABLE
@@ -69,7 +71,7 @@ def test_groups_are_told_apart_by_whether_they_can_have_read_it_from_a_wrong_lea
         "idle": "past",
         "reads-on": "past_since",
     }
-    assert [reign.broker for reign in found.reigns] == [2]
+    assert [one.reign.broker for one in found.leaders] == [2]
     lines = in_words(found).splitlines()
     assert lines[0].startswith("Broker 2, which shows it, began to lead between")
     assert lines[2] == (
@@ -81,6 +83,7 @@ def test_groups_are_told_apart_by_whether_they_can_have_read_it_from_a_wrong_lea
     assert told["led"] == [
         {
             "broker": 2,
+            "showed_it": "yes",
             "leader_epochs": [1, 1],
             "began": {"after": "2026-01-02T02:03:55+00:00", "by": "2026-01-02T02:34:05+00:00"},
             "ended": {"after": "2026-01-02T02:33:55+00:00", "by": "2026-01-02T02:54:05+00:00"},
@@ -93,11 +96,27 @@ def test_groups_are_told_apart_by_whether_they_can_have_read_it_from_a_wrong_lea
     ]
 
 
+@pytest.mark.parametrize(
+    ("event", "showed"),
+    [
+        (replace(ONE, evidence='{"showed": [1, 2]}'), {1: "perhaps", 2: "yes"}),
+        (replace(ONE, broker=NOBODY, evidence='{"showed": [1, 2]}'), {1: "perhaps", 2: "perhaps"}),
+    ],
+    ids=["since when another than the accused showed it is not known", "nobody is proven wrong"],
+)
+def test_the_document_tells_a_leader_that_showed_it_from_one_that_may_have(
+    tmp_path: Path, event: Finding, showed: dict[int, str]
+) -> None:
+    led(tmp_path, (1, -60, 90), (2, -30, 100))
+    told = document(readers(Cluster({1: {}}), str(tmp_path), event))
+    assert {one["broker"]: one["showed_it"] for one in told["led"]} == showed
+
+
 def test_a_wrong_leader_that_is_repaired_and_leads_no_more_is_not_said_to_lead_still(tmp_path: Path) -> None:
     led(tmp_path, (2, -30, 100), (1, 20, 120), (2, 30, 130))
     over = replace(ONE, status=FindingStatus.RESOLVED, decided_at=AT + timedelta(minutes=10))
     found = readers(Cluster({1: {}}), str(tmp_path), over)
-    assert [reign.ended_by for reign in found.reigns] == [AT + timedelta(minutes=20)], "what it led later was right"
+    assert [one.reign.ended_by for one in found.leaders] == [AT + timedelta(minutes=20)], "what it led later was right"
     assert ", and stopped between 2026-01-02 02:33:55Z and 2026-01-02 03:24:05Z (leader epoch 0)" in found.led[0]
 
 
@@ -132,8 +151,8 @@ def test_a_log_that_was_truncated_later_had_what_it_lost_while_it_led(tmp_path: 
     led(tmp_path, (2, -40, 90), (3, -30, 100), (2, -20, 110))
     kind, of_it = FindingKind.LOG_TRUNCATED, '{"recorded": {"epochs": {"2": "%s"}}}'
     cut = [replace(ONE, kind=kind, evidence=of_it % epoch) for epoch in (0, 1, "")]
-    found = [readers(Cluster({1: {}}), str(tmp_path), one).reigns for one in cut]
-    assert [[reign.epochs for reign in one] for one in found] == [[(2, 2)], [(2, 2)], [(0, 0), (2, 2)]]
+    found = [readers(Cluster({1: {}}), str(tmp_path), one).leaders for one in cut]
+    assert [[leader.reign.epochs for leader in one] for one in found] == [[(2, 2)], [(2, 2)], [(0, 0), (2, 2)]]
 
 
 def test_what_could_not_be_asked_is_said_and_never_taken_for_nobody(tmp_path: Path) -> None:

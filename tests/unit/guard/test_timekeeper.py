@@ -331,8 +331,13 @@ def test_a_copy_by_a_repair_that_took_too_long_is_audited_once_within_minutes(tm
         (at,) = job.spend(600, dict.fromkeys(ALL, 10), ALL)
     assert at <= 60 + 60 + 5
     assert job.said.late == ()
-    events = [(one["event"], one["topics"]) for one in logged if one["event"].startswith("a repair")]
-    assert events == [("a repair copied replicas too slowly", "orders")]
+    begun, ended = [one for one in logged if "a repair copied" in one["event"] and "too slowly" in one["event"]]
+    assert (begun["event"], begun["topics"]) == ("a repair copied replicas too slowly", "orders")
+    assert (ended["broker"], ended["topics"], ended["replicas"], ended["why"]) == (2, "orders", 1, begun["why"])
+    assert ended["what"] == (
+        "that they may have missed tombstones or end markers is over: an audit has compared them and found no "
+        "difference"
+    )
 
 
 def short(at: int, ends: dict[int, int | None], isr: tuple[int, ...]) -> list[Look]:

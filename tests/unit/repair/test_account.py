@@ -10,7 +10,7 @@ import pytest
 
 from parallax.model import NOBODY, FindingKind
 from parallax.repair.account import repaired_by, repairs_of
-from parallax.repair.record import UNWRITTEN, Event, EventKind
+from parallax.repair.record import MAY_LACK, SLOW, UNWRITTEN, Event, EventKind
 from parallax.repair.table import RepairTable
 from tests.builders.findings import finding
 
@@ -31,7 +31,7 @@ def recorded(storage: Path, *kinds: EventKind, reason: str = "", **step: object)
 def test_a_repair_that_every_replica_was_read_to_show_is_told_of_in_both_places(tmp_path: Path) -> None:
     recorded(tmp_path, EventKind.BEGUN, EventKind.PROVEN, EventKind.OVER)
     said = (
-        "Repair aaaaaaaa wrote a COMMIT marker for its transaction, and every replica was read to show it by "
+        "Repair aaaaaaaa wrote a COMMIT marker for the transaction of producer 7, and every replica was read to show it by "
         "2023-11-14 22:13:21 UTC."
     )
     assert repairs_of(str(tmp_path))(HELD) == (said,)
@@ -52,7 +52,7 @@ def test_what_no_replica_was_read_to_show_is_not_called_repaired(tmp_path: Path,
     table.append(Event(EventKind.BEGUN, "a" * 32, HELD.topic, 0, 1_700_000_000_000, "me", 0, {"steps": [STEP]}))
     table.append(Event(last, "a" * 32, HELD.topic, 0, 1_700_000_001_000, "me", 1, document, "why."))
     (said,) = repairs_of(str(tmp_path))(HELD)
-    assert words.removesuffix(".") in said.replace("for its transaction", "").replace("marker ;", "marker;")
+    assert words.removesuffix(".") in said.replace(" for the transaction of producer 7", "")
     assert repaired_by(str(tmp_path))(HELD).mended == ()
 
 
@@ -61,7 +61,9 @@ def test_a_repair_that_found_its_transaction_ended_is_not_said_to_have_written_a
     for kind, document in ((EventKind.BEGUN, {"steps": [STEP]}), (EventKind.PROVEN, {UNWRITTEN: True})):
         table.append(Event(kind, "a" * 32, HELD.topic, 0, 1_700_000_001_000, "me", 1, document))
     (said,) = repairs_of(str(tmp_path))(HELD)
-    assert said.startswith("Repair aaaaaaaa wrote no COMMIT marker for its transaction, which had ended by then, and")
+    assert said.startswith(
+        "Repair aaaaaaaa wrote no COMMIT marker for the transaction of producer 7, which had ended by then, and"
+    )
     assert repaired_by(str(tmp_path))(HELD).mended == ()
 
 
@@ -82,11 +84,11 @@ COPY = {
 }
 
 
-def copied(storage: Path, *, is_said: bool = False) -> None:
+def copied(storage: Path, *, is_said: bool = False, is_slow: bool = False) -> None:
     table, step = RepairTable(str(storage)), COPY | {"is_said": is_said}
     at_ms = int(HELD.first_suspected_at.timestamp() * 1000) + 60_000
     for kind in (EventKind.BEGUN, EventKind.PROVEN, EventKind.OVER):
-        document = {"steps": [step]} if kind is EventKind.BEGUN else {}
+        document = {EventKind.BEGUN: {"steps": [step]}, EventKind.PROVEN: {SLOW: is_slow}}.get(kind, {})
         table.append(Event(kind, "b" * 32, HELD.topic, HELD.partition, at_ms, "me", 1, document))
 
 
@@ -99,6 +101,13 @@ def test_a_copy_is_of_the_findings_about_its_replica_and_says_whose_word_it_rest
     assert repairs_of(str(tmp_path))(replace(HELD, broker=3)) == ()
     later = accused.first_suspected_at + timedelta(hours=1)
     assert repairs_of(str(tmp_path))(replace(accused, first_suspected_at=later)) == ()
+
+
+def test_what_a_copy_that_took_too_long_may_lack_is_said_of_the_end_that_it_brought(tmp_path: Path) -> None:
+    copied(tmp_path / "slow", is_slow=True)
+    copied(tmp_path / "quick")
+    slow, quick = (repaired_by(str(tmp_path / which))(replace(HELD, broker=2)).mended[0] for which in ("slow", "quick"))
+    assert slow == f"{quick} That copy took too long: it {MAY_LACK}."
 
 
 def test_a_finding_that_names_no_broker_is_repaired_only_by_a_word_newer_than_its_event(

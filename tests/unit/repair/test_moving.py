@@ -15,7 +15,7 @@ from parallax.repair.decide import asks_tables, following, outdated
 from parallax.repair.leading import Doubts
 from parallax.repair.moving import TELL_MS, UNSURE_MS
 from parallax.repair.plan import Plan, make
-from parallax.repair.record import SLOW, Event, EventKind, Phase, Record, Repair
+from parallax.repair.record import MAY_LACK, SLOW, Event, EventKind, Phase, Record, Repair
 from parallax.repair.seen import Look, Row
 from parallax.repair.steps import MoveStep
 from tests.unit.repair.looks import NOW, PLACE, end, record, replica
@@ -226,6 +226,15 @@ def test_a_clock_that_is_behind_makes_no_wait_endless_and_no_copy_quick() -> Non
     later.take_in([event(EventKind.PROVEN, 3, document={SLOW: True})])
     (copied,) = later.slow().items()
     assert (copied[0], copied[1][1]) == ((PLACE, 3), NOW + day)
+
+
+def test_a_repair_that_is_over_says_again_what_its_copy_may_lack_where_that_took_too_long() -> None:
+    slow = event(EventKind.PROVEN, COPY.number, document={SLOW: True})
+    others = [event(EventKind.PROVEN, number) for number in range(1, 5) if number != COPY.number]
+    assert put(next_of(up_to(LEAD, *others, slow), at((3, 1, 2)))) == (
+        EventKind.OVER,
+        f"every step is done and proven; the copy on broker 3 took too long: it {MAY_LACK}",
+    )
 
 
 def test_a_reassignment_that_somebody_cancels_stops_it_and_is_asked_for_again_by_resume() -> None:
