@@ -158,7 +158,8 @@ def test_the_event_of_a_wrong_outcome_keeps_what_it_is_about_when_all_replicas_s
     ended = made("f", FindingStatus.RESOLVED, claim_of(event), over, both, event, AT)
     assert ended.summary == (
         "Every replica hid the committed deletion at offset 10 of orders-0 as aborted. Over, because something newer "
-        "was written: every replica held newer. Consumers that read it there in read_committed could never see a deletion that was committed."
+        "was written: every replica held newer. Consumers that read it there in read_committed could never see a "
+        "deletion that was committed."
     )
     assert effect_in(ended) == effect_in(event)
 

@@ -31,8 +31,8 @@ def recorded(storage: Path, *kinds: EventKind, reason: str = "", **step: object)
 def test_a_repair_that_every_replica_was_read_to_show_is_told_of_in_both_places(tmp_path: Path) -> None:
     recorded(tmp_path, EventKind.BEGUN, EventKind.PROVEN, EventKind.OVER)
     said = (
-        "Repair aaaaaaaa wrote a COMMIT marker for the transaction of producer 7, and every replica was read to show it by "
-        "2023-11-14 22:13:21 UTC."
+        "Repair aaaaaaaa wrote a COMMIT marker for the transaction of producer 7, and every replica was read to "
+        "show it by 2023-11-14 22:13:21 UTC."
     )
     assert repairs_of(str(tmp_path))(HELD) == (said,)
     assert repaired_by(str(tmp_path))(HELD).mended == (said,)
