@@ -27,7 +27,7 @@ from parallax.findings.steps import Step
 from parallax.findings.summary import asked_in_words, counted_in_words
 from parallax.findings.table import read_events
 from parallax.model import NOBODY, FindingKind, FindingStatus, Severity
-from parallax.moments import utc_text
+from parallax.moments import from_milliseconds, utc_text
 from parallax.output import console
 from parallax.runbook import RUNBOOK
 from parallax.shell import ANYWHERE, Shell
@@ -359,8 +359,14 @@ def print_finding(
         if one not in evidence_of(finding).get(SAID, ()):  # the text on its end says which repairs ended it
             shown.print(Text(one))
     shown.print()
-    shown.print(Text(f"What each broker answered, {asked_in_words(asked_at(finding))}:"))
-    shown.print(answers_table(evidence_of(finding)))
+    answered, of = evidence_of(finding), ""
+    if finding.is_incident:
+        answered = next(iter(answered.get("proofs", ())), {})
+        of = f" about the key of offset {answered['offset']}, one of many" if answered else ""
+    if answered or not finding.is_incident:
+        at = from_milliseconds(answered["asked_at_ms"]) if answered.get("asked_at_ms") else asked_at(finding)
+        shown.print(Text(f"What each broker answered{of}, {asked_in_words(at)}:"))
+        shown.print(answers_table(answered))
     if finding.stands:
         shown.print(Text(ASKED_ON))
     shown.print(Text(f"{LOOK}:\n{show_record(finding, shell)}"), soft_wrap=True)

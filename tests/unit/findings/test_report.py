@@ -67,6 +67,11 @@ def test_a_finding_that_stands_comes_with_what_to_do(storage: str) -> None:
     assert [document["runbook"] for document in json.loads(printed(storage, "json"))] == [where]
 
 
+def said_of(stream: io.StringIO) -> str:
+    """What was printed, as one line."""
+    return " ".join(stream.getvalue().split())
+
+
 def test_an_incident_is_listed_with_its_count_and_examples(tmp_path: Path) -> None:
     said = {
         "incident": {
@@ -183,7 +188,8 @@ class TestWhatIsAskedFor:
         }
         first = replace(EVENT, finding_id="e" * 32, summary="It was seen.")
         again = replace(first, summary="It was seen again.", evidence=json.dumps(evidence))
-        FindingsTable(str(tmp_path)).append([first, again])
+        table = FindingsTable(str(tmp_path))
+        table.append([first, again])
         stream = io.StringIO()
         print_finding(str(tmp_path), "eeee", to=stream)
         text = stream.getvalue()
@@ -193,6 +199,14 @@ class TestWhatIsAskedFor:
         assert "none" in lines["visible value of the key"]
         assert lines["end markers"][-3:] == ["ABORT", "at", "7"]
         assert "away" in text
+        many = replace(EVENT, finding_id="f" * 32, suspect_id="", evidence=json.dumps({"incident": {"count": 40}}))
+        proof = {"offset": 60, "asked_at_ms": 1_000, **evidence}
+        with_one = replace(many, evidence=json.dumps({"incident": {"count": 40}, "proofs": [proof]}))
+        for event, answered in ((many, False), (with_one, True)):
+            table.append([event])
+            print_finding(str(tmp_path), "ffff", to=(stream := io.StringIO()))
+            assert ("answered about the key of offset 60, one of many" in said_of(stream)) is answered
+            assert ("broker 1 (leader)" in said_of(stream)) is answered, "no table without a row"
         stream = io.StringIO()
         print_finding(str(tmp_path), "eeee", "json", to=stream)
         assert [event["summary"] for event in json.loads(stream.getvalue())] == ["It was seen.", "It was seen again."]
