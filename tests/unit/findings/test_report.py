@@ -200,7 +200,7 @@ class TestWhatIsAskedFor:
         assert lines["end markers"][-3:] == ["ABORT", "at", "7"]
         assert "away" in text
         many = replace(EVENT, finding_id="f" * 32, suspect_id="", evidence=json.dumps({"incident": {"count": 40}}))
-        proof = {"offset": 60, "asked_at_ms": 1_000, **evidence}
+        proof = {"offset": 60, "key": None, "asked_at_ms": 1_000, **evidence}
         with_one = replace(many, evidence=json.dumps({"incident": {"count": 40}, "proofs": [proof]}))
         for event, answered in ((many, False), (with_one, True)):
             table.append([event])
