@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from parallax.counts import agreed, named
 from parallax.findings.cleared import Shown, cleared
 from parallax.findings.finding import Finding, effect_in, has_spread, is_shared, is_unsettled
 from parallax.findings.grounds import in_words
@@ -88,11 +89,19 @@ def may_lead(
         doubts: by broker, phrases that say why its replica may be wrong although no finding says so.
     """
     found = {broker: unknown(*(doubts or {}).get(broker, ())) for broker in brokers}
+    shared: dict[int, list[str]] = {}
     for finding in findings:
         if not finding.stands:
             continue
+        if has_spread(finding) and finding.status is not FindingStatus.ACKNOWLEDGED:
+            for broker in found.keys() & Shown.of(finding).answered:
+                shared.setdefault(broker, []).append(finding.finding_id[:_ID_CHARACTERS])
         for broker, fitness in _by_one(finding, found).items():
             found[broker] = found[broker].also(fitness)
+    for broker, names in shared.items():
+        which = f"{agreed(len(names), 'finding', 'findings')} {named(names)}"
+        why = f"it shares {which} with the others, so no election helps"
+        found[broker] = found[broker].also(Fitness(May.UNSAFE, (why,)))
     return found
 
 
@@ -108,17 +117,11 @@ def _by_one(finding: Finding, brokers: Iterable[int]) -> dict[int, Fitness]:
     if is_unsettled(finding):
         return dict.fromkeys(brokers, unknown(f"the replicas agree, and finding {name} leaves open whether on a loss"))
     if has_spread(finding):
-        return {broker: _by_shared(name, shown, broker) for broker in brokers}
+        return {b: SAFE if b in shown.answered else unknown(f"finding {name} proves nothing of it") for b in brokers}
     if finding.broker == NOBODY:
         return dict.fromkeys(brokers, unknown(f"finding {name} leaves open which replica is right"))
     right = cleared(shown)
     return {broker: _by_accusing(name, shown, right, broker) for broker in brokers}
-
-
-def _by_shared(name: str, shown: Shown, broker: int) -> Fitness:
-    if broker not in shown.answered:
-        return unknown(f"finding {name} proves nothing of it")
-    return Fitness(May.UNSAFE, (f"it shares finding {name} with the others, so no election helps",))
 
 
 def _by_accusing(name: str, shown: Shown, right: Collection[int], broker: int) -> Fitness:

@@ -129,7 +129,7 @@ def _has_no_value(claim: Claim, decision: Decision, answers: Answers) -> bool:
 
 _BLOCKED = (
     "It holds that transaction open by now, and its last stable offset is stuck at {lso}: consumers of broker {broker} "
-    "in read_committed get nothing beyond that offset."
+    "in read_committed get nothing beyond it."
 )
 
 

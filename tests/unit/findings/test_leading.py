@@ -68,6 +68,13 @@ def test_what_all_share_is_against_nobody_that_was_asked_once_it_is_acknowledged
     assert words(may_lead(BROKERS, [many])) == {1: "safe", 2: "safe", 3: "unknown"}
 
 
+def test_what_all_share_is_one_reason_however_many_findings_it_is() -> None:
+    spread = [replace(of(status=FindingStatus.SPREAD), finding_id=name * 32) for name in "ab"]
+    found = may_lead((1, 2, 3), spread)
+    why = "it shares findings aaaaaaaa, bbbbbbbb with the others, so no election helps"
+    assert [one.why for one in found.values()] == [(why,)] * 3
+
+
 def test_a_doubt_makes_it_unknown_and_never_hides_a_proof() -> None:
     found = may_lead(BROKERS, [of()], {2: ["it is away"], 3: ["it is away", "40 offsets without verdict"]})
     assert found[1] == Fitness()

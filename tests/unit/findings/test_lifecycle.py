@@ -276,7 +276,7 @@ class TestAFinding:
         for _ in range(3):
             life.until_asked(frozen)
         assert (life.last.kind, len(life.table)) == (COMMITTED_WRONGLY, 3)
-        assert "consumers of broker 2 in read_committed get nothing beyond that offset" in life.last.summary
+        assert "consumers of broker 2 in read_committed get nothing beyond it" in life.last.summary
         assert "last stable offset is stuck at 10" in life.last.summary
         assert "Shown for its key" not in life.last.summary
         assert "Consumers of broker 2 in read_committed get nothing beyond offset 10." in explain(life.last).now
