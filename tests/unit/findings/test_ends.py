@@ -160,6 +160,28 @@ class TestOfAPartitionThatLosesTheReplica:
             life.until_asked(by(at(1, 3, 4), lambda: values(b1=NOTHING, b3=NOTHING, b4=NOTHING)))
         assert ended_as(life.last) == (FindingStatus.RESOLVED, "object_gone")
 
+    def test_that_a_finding_accuses_it_ends_and_suspects_those_that_are_left_if_none_comes_to_what_proved_it(
+        self,
+    ) -> None:
+        life = Life().confirmed(value(), answering=lambda _: values(b1=NOTHING, b2=holding(3), b3=NOTHING))
+
+        def left(stops_at: int, **shown: KeyShown) -> Answering:
+            held = values(**shown)
+            stopped = {b: replace(a, last_stable_offset=stops_at) for b, a in held.replicas.items()}
+            return by(at(*stopped), lambda: replace(held, replicas=stopped))
+
+        for _ in range(2):
+            life.until_asked(left(10, b1=NOTHING, b3=NOTHING))
+        assert ended_as(life.last) == (FindingStatus.RESOLVED, "object_gone")
+        assert evidence_of(life.last)["shown_by"] == [1, 3]
+        for _ in range(3):
+            life.until_asked(left(10, b1=NOTHING, b3=NOTHING))
+        assert sum(life.machine.status().pending.values()) == 2
+        for _ in range(3):
+            life.until_asked(left(100, b3=holding(3)))
+        (stands,) = life.machine.standing()
+        assert (stands.broker, stands.kind, stands.status) == (3, value().kind, FindingStatus.SPREAD)
+
     def test_that_a_finding_accuses_stays_lost_if_all_others_were_copied_from_it_meanwhile(self) -> None:
         life = Life().confirmed(value(), answering=lambda _: values(b1=NOTHING, b2=holding(3), b3=NOTHING))
         for _ in range(3):
