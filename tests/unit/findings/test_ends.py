@@ -577,3 +577,27 @@ def test_a_difference_is_looked_at_for_a_day_after_its_end_unless_its_topic_is_g
         evidence = json.dumps(evidence_of(life.last) | {"resolution": resolution})
         ledger.add(replace(life.last, status=FindingStatus.RESOLVED, evidence=evidence))
         assert ledger.is_looked_at(about, at + timedelta(hours=hours)) is is_so
+
+
+def test_a_part_of_a_transaction_that_was_found_first_ends_with_the_whole_though_nobody_can_decide_it_any_more() -> (
+    None
+):
+    """2 shows 19 as committed, and shows 10 so too; one ABORT at 20 ended both, as it turns out later."""
+    recorded = Recorded(outcomes={1: "aborted", 2: "committed"}, markers={1: "abort"})
+    part = claim(FindingKind.ABORTED_RECORD_COMMITTED, "part", offset=19, transaction_start_offset=19)
+    part = replace(part, recorded=recorded)
+    wrong = replica(2, committed={19: record(19, "committed")}, asked=frozenset({10, 19}))
+
+    def shown(other: ReplicaAnswer) -> Answering:
+        return lambda _: Answers({1: other, 2: wrong}, leader=2, isr=(1, 2))
+
+    right = replica(1, committed={19: record(19, "aborted")}, asked=frozenset({10, 19}))
+    life = Life().confirmed(part, answering=shown(right))
+    life.confirmed(replace(part, suspect_id="whole", transaction_start_offset=10), answering=shown(right))
+    assert life.statuses == ["confirmed", "confirmed"]
+    for _ in range(4):
+        life.until_asked(shown(replica(1, last_stable_offset=5)))
+    (stands,) = life.machine.standing()
+    assert stands.transaction_start_offset == 10
+    assert was_explained(life.last)
+    assert life.last.transaction_start_offset == 19
