@@ -350,7 +350,7 @@ def test_an_incident_that_comes_to_count_more_is_reported_by_who_leads_then() ->
     run(2216000041, healthy=False, alone=0)
 
 
-def test_what_was_proven_of_one_that_has_left_is_over_where_a_transaction_keeps_the_last_one_below_it() -> None:
+def test_what_was_proven_of_one_that_has_left_is_over_where_the_last_one_is_held_back() -> None:
     run(3002008127, healthy=False, alone=0)
 
 

@@ -160,7 +160,7 @@ class TestOfAPartitionThatLosesTheReplica:
             life.until_asked(by(at(1, 3, 4), lambda: values(b1=NOTHING, b3=NOTHING, b4=NOTHING)))
         assert ended_as(life.last) == (FindingStatus.RESOLVED, "object_gone")
 
-    def test_that_a_finding_accuses_it_ends_and_suspects_those_that_are_left_if_none_comes_to_what_proved_it(
+    def test_that_a_finding_accuses_it_suspects_those_left_if_none_comes_to_its_proof(
         self,
     ) -> None:
         life = Life().confirmed(value(), answering=lambda _: values(b1=NOTHING, b2=holding(3), b3=NOTHING))
@@ -579,9 +579,7 @@ def test_a_difference_is_looked_at_for_a_day_after_its_end_unless_its_topic_is_g
         assert ledger.is_looked_at(about, at + timedelta(hours=hours)) is is_so
 
 
-def test_a_part_of_a_transaction_that_was_found_first_ends_with_the_whole_though_nobody_can_decide_it_any_more() -> (
-    None
-):
+def test_a_part_of_a_transaction_ends_with_the_whole_though_nobody_can_decide_it_any_more() -> None:
     """2 shows 19 as committed, and shows 10 so too; one ABORT at 20 ended both, as it turns out later."""
     recorded = Recorded(outcomes={1: "aborted", 2: "committed"}, markers={1: "abort"})
     part = claim(FindingKind.ABORTED_RECORD_COMMITTED, "part", offset=19, transaction_start_offset=19)

@@ -384,9 +384,7 @@ def test_a_cluster_that_does_not_answer_leaves_every_claim_with_the_reason() -> 
 
 
 @pytest.mark.parametrize(("two", "last"), [(NOTHING, [1, 2]), (newest(10), [1])])
-def test_one_that_shows_no_value_either_and_has_come_further_is_asked_last_in_place_of_a_frozen_one(
-    two: KeyShown, last: list[int]
-) -> None:
+def test_one_that_shows_no_value_either_is_asked_last_in_place_of_a_frozen_one(two: KeyShown, last: list[int]) -> None:
     shown = {1: NOTHING, 2: two, 3: newest(10)}
     asked: list[int] = []
 
