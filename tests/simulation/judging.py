@@ -295,7 +295,7 @@ class Judge:
 
     def _decided(self, offsets: set[int]) -> set[int]:
         """Those of the offsets that some replica shows its read_committed consumers."""
-        return {o for o in offsets if any(o < replica.lso for replica in self.cluster.replicas.values())}
+        return {o for o in offsets if any(r.log_start <= o < r.lso for r in self.cluster.replicas.values())}
 
     def once(self, standing: Sequence[Said]) -> None:
         """No cause is reported twice: judge what stands after all of it was looked at again."""

@@ -350,6 +350,10 @@ def test_an_incident_that_comes_to_count_more_is_reported_by_who_leads_then() ->
     run(2216000041, healthy=False, alone=0)
 
 
+def test_what_was_proven_of_one_that_has_left_is_over_where_the_last_one_is_held_back() -> None:
+    run(3002008127, healthy=False, alone=0)
+
+
 def test_a_tombstone_that_an_election_cut_accuses_nobody_who_shows_another_record_there() -> None:
     world = World(replace(STANDARD, seed=7, unclean=True, keys=4))
     ops = parse(

@@ -338,8 +338,12 @@ class World:
         if claim.key is not None and is_of_the_key and claim.broker == NOBODY and frozen:
             key = key_of_halves(*claim.key)
             shown = {b: oracle.values_shown(replica, key, 0)[0] for b, replica in self.cluster.replicas.items()}
-            # Another that shows the same, and is not frozen, is asked last in its place.
-            return pivot not in frozen or frozen.issuperset(b for b in shown if shown[b] == shown[pivot])
+            going_on = {b: value for b, value in shown.items() if b not in frozen}
+            if pivot not in frozen or shown[pivot] not in going_on.values():
+                return True
+            # One of these is asked last in its place. They decide it where they differ; where they agree, one that has
+            # not come so far shows on no side yet, and has to bear witness.
+            return pivot in behind and len(set(going_on.values())) == 1
         if pivot in frozen and (pivot in behind or claim.rule is Rule.LATEST_VALUE):
             return True
         if self._may_be_decided_behind(claim, frozen):

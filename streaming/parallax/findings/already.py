@@ -125,11 +125,13 @@ class Already:
         """Return the finding that accuses the same replica of the claim's whole transaction; none where there is none.
 
         If records were not known to belong to one transaction, the last of them is suspected by itself. It belongs to
-        the transaction if the same end marker is proven to have ended the first, before or after it was reported.
+        the transaction if the same end marker is proven to have ended the first, before or after it was reported. That
+        follows from the two claims: the probe need not decide the last record once more.
         """
-        if (decision.verdict is not Verdict.CONFIRMED and not decision.has_spread) or claim.marker_offset == UNKNOWN:
+        is_over = decision.verdict is Verdict.DISMISSED and not decision.has_spread
+        if is_over or claim.marker_offset == UNKNOWN:
             return {}
-        accused = claim.broker if decision.has_spread else decision.accused
+        accused = decision.accused if decision.verdict is Verdict.CONFIRMED else claim.broker
         standing = standing_claims(self._ledger.causes(claim.place), claim, before)
         counted = [(event.finding_id, other) for event, other in self._incidents.causes_of(claim)]
         return {

@@ -226,6 +226,17 @@ class ReplicaAnswer:
         """
         return None if self.key is None else self.key.live
 
+    @property
+    def side(self) -> Side | None:
+        """The replica's side in a difference about the claim's key: its value's offset, or "no value".
+
+        None if the replica was not asked for a key. None as well if the records that were read show no value, and they
+        were not all read.
+        """
+        if self.key is None or not (self.key.complete or self.key.live):
+            return None
+        return value_shown(self.key.live)
+
     def open_transaction(
         self, producer_id: int, start_offset: int, marker_offset: int = UNKNOWN
     ) -> OpenTransaction | None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from parallax.findings.answers import Answers, RecordShown, value_shown
 from parallax.findings.claim import Claim, Recorded
-from parallax.findings.decide import Resolution, differing_values, showing_the_same, unread
+from parallax.findings.decide import Resolution, differing_values, held_back, showing_the_same, unread
 from parallax.findings.effect import COVERED
 from parallax.findings.finding import Finding, claim_of, evidence_of, has_spread, is_unsettled
 from parallax.kinds import OUTCOME_KINDS
@@ -49,15 +49,15 @@ def left_over(claim: Claim, answers: Answers, beside: Iterable[int]) -> dict[str
 
     Returns:
         ``shown_by`` lists the brokers that show the same as the accused did. It includes those that showed it when they
-        were last asked, and cannot be asked now. ``differing`` lists keys whose values differ between the brokers
-        outside ``shown_by``, because one of them may be wrong about the value alone. A list that would be empty is left
-        out. Both are missing if the claim accuses nobody, or has spread.
+        were last asked, and cannot be asked now, and those that are left and `held_back`. ``differing`` lists keys
+        whose values differ between the brokers outside ``shown_by``, because one of them may be wrong about the value
+        alone. A list that would be empty is left out. Both are missing if the claim accuses nobody, or has spread.
     """
     if claim.broker == NOBODY or claim.spread:
         return {}
     records = [(claim, answers), *answers.rest]
     shown = {b for c, a in records for b in showing_the_same(c, a)}
-    may_show = unread(claim, answers).intersection(beside)
+    may_show = unread(claim, answers).intersection(beside) | held_back(claim, answers)
     rest = [(c, _without(a, shown)) for c, a in records]
     differing = [_differing(c, sides, a) for c, a in rest if (sides := differing_values(c, a))]
     if claim.kind in OUTCOME_KINDS:

@@ -83,6 +83,7 @@ from parallax.findings.requests import (
 )
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, IsolationLevel
+from parallax.sides import Shows, Side
 
 _ASKED_AGAIN = 3
 """How often the accused is asked again at most, until it has passed where another replica's log ended."""
@@ -208,15 +209,16 @@ def questions(claims: Sequence[Claim], asked_at_ms: int) -> Generator[Question, 
 
 
 def _further_beside(claim: Claim, answers: Answers) -> int | None:
-    """Return another replica to be asked last about a difference without direction: one that shows the very same value.
+    """Return another replica to be asked last about a difference without direction: one on the pivot's side of the key.
 
-    The replica that was asked last may be frozen, or away: its position then says nothing about the others on its side.
+    It shows the very same value, or no value as well. The replica that was asked last may be frozen, or away: its
+    position then says nothing about the others on its side.
     """
     own = answers.replicas.get(claim.pivot)
     if claim.broker != NOBODY or own is None:
         return None
-    shown = claim.offset if own.error is not None else UNKNOWN if own.live is None else own.live.offset
-    beside = [a for _, a in sorted(answers.replicas.items()) if a.live is not None and a.live.offset == shown]
+    side = Side(Shows.VALUE, claim.offset) if own.error is not None else own.side
+    beside = [a for _, a in sorted(answers.replicas.items()) if a.side is not None and a.side == side]
     furthest = max(beside, key=lambda a: a.last_stable_offset, default=own)
     return furthest.broker if furthest.last_stable_offset > own.last_stable_offset else None
 

@@ -160,6 +160,28 @@ class TestOfAPartitionThatLosesTheReplica:
             life.until_asked(by(at(1, 3, 4), lambda: values(b1=NOTHING, b3=NOTHING, b4=NOTHING)))
         assert ended_as(life.last) == (FindingStatus.RESOLVED, "object_gone")
 
+    def test_that_a_finding_accuses_it_suspects_those_left_if_none_comes_to_its_proof(
+        self,
+    ) -> None:
+        life = Life().confirmed(value(), answering=lambda _: values(b1=NOTHING, b2=holding(3), b3=NOTHING))
+
+        def left(stops_at: int, **shown: KeyShown) -> Answering:
+            held = values(**shown)
+            stopped = {b: replace(a, last_stable_offset=stops_at) for b, a in held.replicas.items()}
+            return by(at(*stopped), lambda: replace(held, replicas=stopped))
+
+        for _ in range(2):
+            life.until_asked(left(10, b1=NOTHING, b3=NOTHING))
+        assert ended_as(life.last) == (FindingStatus.RESOLVED, "object_gone")
+        assert evidence_of(life.last)["shown_by"] == [1, 3]
+        for _ in range(3):
+            life.until_asked(left(10, b1=NOTHING, b3=NOTHING))
+        assert sum(life.machine.status().pending.values()) == 2
+        for _ in range(3):
+            life.until_asked(left(100, b3=holding(3)))
+        (stands,) = life.machine.standing()
+        assert (stands.broker, stands.kind, stands.status) == (3, value().kind, FindingStatus.SPREAD)
+
     def test_that_a_finding_accuses_stays_lost_if_all_others_were_copied_from_it_meanwhile(self) -> None:
         life = Life().confirmed(value(), answering=lambda _: values(b1=NOTHING, b2=holding(3), b3=NOTHING))
         for _ in range(3):
@@ -555,3 +577,25 @@ def test_a_difference_is_looked_at_for_a_day_after_its_end_unless_its_topic_is_g
         evidence = json.dumps(evidence_of(life.last) | {"resolution": resolution})
         ledger.add(replace(life.last, status=FindingStatus.RESOLVED, evidence=evidence))
         assert ledger.is_looked_at(about, at + timedelta(hours=hours)) is is_so
+
+
+def test_a_part_of_a_transaction_ends_with_the_whole_though_nobody_can_decide_it_any_more() -> None:
+    """2 shows 19 as committed, and shows 10 so too; one ABORT at 20 ended both, as it turns out later."""
+    recorded = Recorded(outcomes={1: "aborted", 2: "committed"}, markers={1: "abort"})
+    part = claim(FindingKind.ABORTED_RECORD_COMMITTED, "part", offset=19, transaction_start_offset=19)
+    part = replace(part, recorded=recorded)
+    wrong = replica(2, committed={19: record(19, "committed")}, asked=frozenset({10, 19}))
+
+    def shown(other: ReplicaAnswer) -> Answering:
+        return lambda _: Answers({1: other, 2: wrong}, leader=2, isr=(1, 2))
+
+    right = replica(1, committed={19: record(19, "aborted")}, asked=frozenset({10, 19}))
+    life = Life().confirmed(part, answering=shown(right))
+    life.confirmed(replace(part, suspect_id="whole", transaction_start_offset=10), answering=shown(right))
+    assert life.statuses == ["confirmed", "confirmed"]
+    for _ in range(4):
+        life.until_asked(shown(replica(1, last_stable_offset=5)))
+    (stands,) = life.machine.standing()
+    assert stands.transaction_start_offset == 10
+    assert was_explained(life.last)
+    assert life.last.transaction_start_offset == 19

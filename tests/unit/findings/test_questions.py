@@ -34,7 +34,7 @@ from parallax.findings.requests import (
 )
 from parallax.model import NOBODY, FindingKind, Rule, TopicPartition
 from parallax.sides import parsed
-from tests.builders.answers import NOTHING, silent
+from tests.builders.answers import NOTHING, newest, replica, silent
 from tests.builders.claims import claim as claim_of
 from tests.builders.claims import of_key, of_offset
 
@@ -381,6 +381,25 @@ def test_a_cluster_that_does_not_answer_leaves_every_claim_with_the_reason() -> 
     for answers in driven(questions(both, 0), lambda _: Whereabouts(error="no broker answers")):
         assert answers.replicas[2].error == "no broker answers"
         assert decide(FROZEN, answers).verdict is Verdict.PENDING
+
+
+@pytest.mark.parametrize(("two", "last"), [(NOTHING, [1, 2]), (newest(10), [1])])
+def test_one_that_shows_no_value_either_is_asked_last_in_place_of_a_frozen_one(two: KeyShown, last: list[int]) -> None:
+    shown = {1: NOTHING, 2: two, 3: newest(10)}
+    asked: list[int] = []
+
+    def answer(question: Any) -> Any:
+        if isinstance(question, Where):
+            return Whereabouts((1, 2, 3), (1, 2, 3), 3)
+        assert isinstance(question, Ask)
+        asked.extend(question.brokers[:1] if len(question.brokers) == 1 else ())
+        return {b: Reading(replica(b, 5 if b == 1 else 100), keys={KEY: shown[b]}) for b in question.brokers}
+
+    recorded = Recorded(sides=parsed({"value at offset 10": (3,), "no value at offset 10": (1, 2)}), pivot=1)
+    (got,) = driven(
+        questions([replace(VALUE, kind=FindingKind.VISIBILITY_MISMATCH, broker=NOBODY, recorded=recorded)], 0), answer
+    )
+    assert (list(dict.fromkeys(asked)), got.pivot) == (last, last[-1] if len(last) > 1 else NOBODY)
 
 
 # One replica.

@@ -16,7 +16,7 @@ from parallax.findings.decide.case import Case, Decision, Resolution, Verdict
 from parallax.findings.decide.content import record_at_offset
 from parallax.findings.decide.log_start import head_missing
 from parallax.findings.decide.others import differing_values, showing_its_value, showing_the_same, unread
-from parallax.findings.decide.spread import of_a_finding, one_is_right
+from parallax.findings.decide.spread import held_back, of_a_finding, one_is_right
 from parallax.findings.decide.transactions import named, transaction
 from parallax.findings.decide.truncation import truncated
 from parallax.findings.decide.unsettled import differed, differs_anew
@@ -32,6 +32,7 @@ __all__ = [
     "differed",
     "differing_values",
     "differs_anew",
+    "held_back",
     "named",
     "showing_its_value",
     "showing_the_same",
@@ -64,8 +65,9 @@ def decide(claim: Claim, answers: Answers, *, live_only: bool = False) -> Decisi
         over = Decision(Verdict.DISMISSED, claim.kind, answers.gone, resolution=Resolution.GONE)
         if answers.pivot == NOBODY:
             return over
-        # The replica is gone, and all that are left may have been copied from it.
-        if one_is_right(claim, answers):
+        # The replica is gone, and all that are left may have been copied from it. Those that are held back become
+        # suspects of their own (`parallax.findings.left`).
+        if one_is_right(claim, answers) or held_back(claim, answers):
             return over
         left = decide(claim, replace(answers, gone=None), live_only=live_only)
         are_away = any(answer.error is not None for answer in answers.replicas.values())

@@ -294,6 +294,20 @@ def one_is_right(claim: Claim, answers: Answers) -> bool:
     return is_of_a_key and any(is_wrong(claim, answer) is False for answer in read)
 
 
+def held_back(claim: Claim, answers: Answers) -> frozenset[int]:
+    """Return the brokers that are left, if an open transaction keeps all of them below the record that proves a claim.
+
+    The claim is about the value of a key. Their consumers in read_committed are shown what was written up to where they
+    stop. So none is misled yet, and none says whether it will be. Empty if the accused still holds a replica, or if one
+    that is left comes further or cannot be asked.
+    """
+    left = answers.replicas.values()
+    if claim.kind not in KEY_KINDS or claim.key is None or answers.gone is None:
+        return frozenset()
+    are_below = all(a.error is None and a.last_stable_offset <= claim.offset < a.high_watermark for a in left)
+    return frozenset(answers.replicas) if are_below else frozenset()
+
+
 def true_outcome(claim: Claim) -> str | None:
     """Return how the claim's transaction truly ended: ``committed`` or ``aborted``; None where that is not known.
 

@@ -172,9 +172,13 @@ def _is_recorded_as_deleted(case: Case) -> bool:
 
 
 def _is_of_the_only_one_left(case: Case) -> bool:
-    """Whether the only replica left is the accused, and others had proven it wrong: by a finding, or by readings."""
-    is_proven = not case.claim.freed if case.live_only else case.claim.is_surely_committed
-    return case.is_only_one and is_proven
+    """Whether the only replica left is the accused, and others had proven it wrong: by a finding, or by readings.
+
+    A suspect that a finding has left is proven by that finding, unless its accused has healed.
+    """
+    claim = case.claim
+    by_a_finding = not claim.freed or bool(claim.recorded.was_accused)
+    return case.is_only_one and (by_a_finding if case.live_only else claim.is_surely_committed)
 
 
 def _all_show_a_value(others: Sequence[ReplicaAnswer]) -> bool:
