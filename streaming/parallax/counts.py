@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 _NAMED = 3
 
@@ -34,3 +34,13 @@ def named(names: Iterable[str]) -> str:
     known = sorted(set(names))
     more = [f"{len(known) - _NAMED:,} more"] if known[_NAMED:] else []
     return " and ".join([", ".join(known[:_NAMED]), *more])
+
+
+def brokers_text(brokers: Collection[int]) -> str:
+    """Brokers as text for a sentence: ``broker 1``, ``brokers 1, 2 and 3``.
+
+    Args:
+        brokers: their ids, at least one, in any order.
+    """
+    *most, last = sorted(brokers)
+    return f"brokers {', '.join(map(str, most))} and {last}" if most else f"broker {last}"

@@ -34,6 +34,40 @@ class Family(StrEnum):
     """The beginning of a log."""
 
 
+class Proves(StrEnum):
+    """What proves that the accused is wrong. It binds every replica."""
+
+    NOTHING = "nothing"
+    """Nothing does: a finding of the kind accuses nobody."""
+    TOMBSTONE = "tombstone"
+    """A surely committed tombstone at the finding's offset: the accused shows an older value of its key."""
+    END_MARKER = "end_marker"
+    """The end marker that ended the transaction: the accused has missed it, whatever marker it has instead."""
+    OWN_END_MARKER = "own_end_marker"
+    """The end marker in the accused's own log."""
+    RECORD = "record"
+    """A record at the finding's offset, or a newer value of its key: the accused shows neither."""
+    NEWER_EPOCH = "newer_epoch"
+    """A newer leader epoch, in which another log has replaced what was written before."""
+    LOWER_START = "lower_start"
+    """Another replica's log that begins lower. No policy deletes records."""
+
+
+class Wrong(StrEnum):
+    """What a wrong replica shows at the finding's offset. By it a loss is known to have spread."""
+
+    SHOWN = "shown"
+    """The record there, which no consumer should be shown."""
+    LACKED = "lacked"
+    """Neither the record there nor a newer one of its key."""
+    OLDER = "older"
+    """A value of the key that is older than the record there."""
+    OPEN = "open"
+    """The transaction from there on as open."""
+    BEGUN_ABOVE = "begun_above"
+    """A log that begins there or above, or is empty."""
+
+
 class Clears(StrEnum):
     """Which of the other replicas the proof of a finding shows to be right (`parallax.findings.cleared`)."""
 
@@ -105,6 +139,8 @@ class Kind:
         not_led: what an alert adds to ``headline`` otherwise. Field: broker.
         consumers: what happens to consumers of the accused; it follows the word "consumers".
         case: what ends it: the repairs, and the section of the runbook about them.
+        proof: what proves it, and so what lies at the finding's offset.
+        wrong: what a replica shows there that is wrong in the same way.
         clears: which of the other replicas its proof shows to be right.
         extent: which part of the accused's log is wrong.
         outcome: the outcome that the accused wrongly shows, ``committed`` or ``aborted``; empty if it is about none, or
@@ -124,6 +160,8 @@ class Kind:
     headline: str
     consumers: str
     case: Case
+    proof: Proves
+    wrong: Wrong
     clears: Clears
     extent: Extent = Extent.RECORD
     outcome: str = ""
@@ -151,6 +189,8 @@ KINDS: Mapping[FindingKind, Kind] = {
         consumers="in read_committed may read that transaction though it was rolled back, miss it though it was "
         "committed, or get nothing beyond it",
         case=remedies.MISSED_MARKER,
+        proof=Proves.END_MARKER,
+        wrong=Wrong.OPEN,
         clears=Clears.DIRECT_END,
         severity=Severity.WARNING,
     ),
@@ -166,6 +206,8 @@ KINDS: Mapping[FindingKind, Kind] = {
         not_led=": keep it from leading, or read_committed stands still",
         consumers="in read_committed get nothing beyond the last stable offset there",
         case=remedies.MISSED_MARKER,
+        proof=Proves.END_MARKER,
+        wrong=Wrong.OPEN,
         clears=Clears.DIRECT_END,
         extent=Extent.STOPPED,
         agreeing=2,
@@ -180,6 +222,8 @@ KINDS: Mapping[FindingKind, Kind] = {
         headline="Broker {broker} shows a rolled-back record of {partition} as committed",
         consumers="in read_committed read data that was rolled back",
         case=remedies.MISSED_MARKER,
+        proof=Proves.END_MARKER,
+        wrong=Wrong.SHOWN,
         clears=Clears.OTHER_OUTCOME,
         outcome="committed",
         many="Broker {broker} takes rolled-back transactions of {partition} for committed, {count} in all (records at "
@@ -195,6 +239,8 @@ KINDS: Mapping[FindingKind, Kind] = {
         headline="Broker {broker} hides a committed record of {partition} as aborted",
         consumers="in read_committed never see data that was committed",
         case=remedies.MISSED_MARKER,
+        proof=Proves.END_MARKER,
+        wrong=Wrong.LACKED,
         clears=Clears.OTHER_OUTCOME,
         outcome="aborted",
         many="Broker {broker} takes committed transactions of {partition} for aborted, {count} in all (records at "
@@ -210,6 +256,8 @@ KINDS: Mapping[FindingKind, Kind] = {
         headline="Broker {broker} shows a record of {partition} otherwise than its own end marker says",
         consumers="in read_committed read data that was rolled back, or never see data that was committed",
         case=remedies.WRONG_INDEX,
+        proof=Proves.OWN_END_MARKER,
+        wrong=Wrong.LACKED,
         clears=Clears.OWN_END,
         many="Broker {broker} shows records of {partition} otherwise than the end markers of its own log say, of "
         "{counted} in all (records at offsets {lowest} to {highest}): its index of aborted transactions is "
@@ -225,6 +273,8 @@ KINDS: Mapping[FindingKind, Kind] = {
         headline="Broker {broker} still shows a deleted record of {partition}",
         consumers="read what was deleted",
         case=remedies.MISSED_TOMBSTONE,
+        proof=Proves.TOMBSTONE,
+        wrong=Wrong.OLDER,
         clears=Clears.NO_VALUE,
         extent=Extent.VALUE,
         many="Broker {broker} still shows values of {partition} whose keys were deleted, {count} in all (deleted at "
@@ -240,6 +290,8 @@ KINDS: Mapping[FindingKind, Kind] = {
         headline="Broker {broker} lacks a record of {partition}, or shows an older one",
         consumers="miss what was written",
         case=remedies.DIFFERENT_RECORDS,
+        proof=Proves.RECORD,
+        wrong=Wrong.LACKED,
         clears=Clears.HELD_RECORD,
         many="Broker {broker} lacks records of {partition} or shows older ones, {count} in all (offsets {lowest} to "
         "{highest}).",
@@ -253,6 +305,8 @@ KINDS: Mapping[FindingKind, Kind] = {
         headline="Broker {broker} shows another latest value of {partition} than the others",
         consumers="may read a value that is wrong, or miss one",
         case=remedies.DIFFERENT_RECORDS,
+        proof=Proves.NOTHING,
+        wrong=Wrong.LACKED,
         clears=Clears.NOBODY,
         many="The replicas of {partition} do not show the same latest values for {counted} (offsets {lowest} to "
         "{highest}).",
@@ -266,6 +320,8 @@ KINDS: Mapping[FindingKind, Kind] = {
         headline="Broker {broker} holds a wrong record of {partition}",
         consumers="may read a record that is wrong",
         case=remedies.DIFFERENT_RECORDS,
+        proof=Proves.NEWER_EPOCH,
+        wrong=Wrong.LACKED,
         clears=Clears.NEWER_EPOCH,
     ),
     FindingKind.LOG_TRUNCATED: Kind(
@@ -278,6 +334,8 @@ KINDS: Mapping[FindingKind, Kind] = {
         headline="The log of {partition} on broker {broker} was truncated",
         consumers="miss what was truncated",
         case=remedies.SHARED,
+        proof=Proves.NEWER_EPOCH,
+        wrong=Wrong.LACKED,
         clears=Clears.NOBODY,
         extent=Extent.FROM,
     ),
@@ -291,6 +349,8 @@ KINDS: Mapping[FindingKind, Kind] = {
         headline="The log of {partition} on broker {broker} lacks its beginning",
         consumers="miss what lies below",
         case=remedies.LOST_HEAD,
+        proof=Proves.LOWER_START,
+        wrong=Wrong.BEGUN_ABOVE,
         clears=Clears.NOBODY,
         extent=Extent.BELOW,
     ),
@@ -498,7 +558,9 @@ TRANSACTION_KINDS = kinds_of(Family.TRANSACTION)
 KEY_KINDS = kinds_of(Family.KEY)
 VALUE_KINDS = frozenset(kind for kind in KEY_KINDS if KINDS[kind].clears is not Clears.NOBODY)
 """Those that prove a replica's value of a key wrong."""
-OPEN_KINDS = frozenset(kind for kind, row in KINDS.items() if row.clears is Clears.DIRECT_END)
+TOMBSTONE_KINDS = frozenset(kind for kind, row in KINDS.items() if row.proof is Proves.TOMBSTONE)
+"""Those of a missed deletion. The finding's offset is the tombstone's, and its record is the older value."""
+OPEN_KINDS = frozenset(kind for kind, row in KINDS.items() if row.wrong is Wrong.OPEN)
 """Those of a transaction that is still open on the accused."""
 WRONG_OUTCOMES: Mapping[FindingKind, str] = {kind: row.outcome for kind, row in KINDS.items() if row.outcome}
 """By kind, the outcome that the accused wrongly shows."""

@@ -10,6 +10,7 @@ from types import NoneType
 
 import pytest
 
+import parallax
 from parallax import kinds
 from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS, Clears, Family, Variant, effect_of, kinds_of, refines
 from parallax.model import FindingKind, Rule, Severity
@@ -113,3 +114,32 @@ def test_sets_and_other_names_of_kinds_are_in_one_module() -> None:
 def test_no_set_of_kinds_lists_kinds() -> None:
     after_table = Path(kinds.__file__).read_text().rpartition("\nTRANSACTION_KINDS = ")[2]
     assert "FindingKind." not in after_table
+
+
+MOST_FUNCTIONS, MOST_FILES = 20, 10
+"""In how many functions and files a kind may be named that the table of kinds describes well."""
+
+
+def places_of(kind: FindingKind) -> list[str]:
+    """Where the program names a kind: ``FILE:FUNCTION``, or ``FILE:`` outside of functions."""
+    root = Path(parallax.__file__).parent
+    found = set()
+    for file in root.rglob("*.py"):
+        tree = ast.parse(file.read_text())
+        inside = {
+            part: each.name for each in ast.walk(tree) if isinstance(each, ast.FunctionDef) for part in ast.walk(each)
+        }
+        for part in ast.walk(tree):
+            named = part.attr if isinstance(part, ast.Attribute) else part.id if isinstance(part, ast.Name) else ""
+            if named == kind.name:
+                found.add(f"{file.relative_to(root)}:{inside.get(part, '')}")
+    return sorted(found)
+
+
+def test_a_deleted_record_that_is_back_is_named_in_few_places() -> None:
+    places = places_of(FindingKind.DELETED_RECORD_RESURRECTED)
+    print("\n".join(places))
+    assert "compare/rules/latest.py:judge" in places
+    assert "findings/decide/values.py:_resurrected" in places
+    assert len(places) <= MOST_FUNCTIONS
+    assert len({place.partition(":")[0] for place in places}) <= MOST_FILES

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from parallax.compare.suspect import Suspect
 from parallax.findings.answers import RecordShown
 from parallax.findings.keys import Key, KeyScan
-from parallax.model import FindingKind, IsolationLevel, TopicPartition
+from parallax.kinds import TOMBSTONE_KINDS
+from parallax.model import IsolationLevel, TopicPartition
 from parallax.replica.client import ReplicaClient, watermarks_of
 from parallax.replica.decode import ContentHasher
 from parallax.replica.errors import ReplicaError
@@ -32,7 +33,7 @@ def many(suspects: Sequence[Suspect]) -> dict[Replica, list[Suspect]]:
     """
     found: dict[Replica, list[Suspect]] = {}
     for suspect in suspects:
-        if suspect.kind is FindingKind.DELETED_RECORD_RESURRECTED:
+        if suspect.kind in TOMBSTONE_KINDS:
             found.setdefault((suspect.place, suspect.broker), []).append(suspect)
     return {replica: mine for replica, mine in found.items() if len(mine) > MANY}
 

@@ -16,7 +16,8 @@ from parallax.compare.rules import latest, outcome
 from parallax.compare.rules.arrays import bits, has_bit, joined
 from parallax.compare.state import NEVER, TOMBSTONE, PartitionState, kept
 from parallax.compare.suspect import Accusation
-from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, UnknownReason
+from parallax.kinds import TOMBSTONE_KINDS
+from parallax.model import NOBODY, UNKNOWN, Rule, UnknownReason
 from parallax.sides import Shows, Side
 
 MAX_KEY_VERDICTS = 256
@@ -132,14 +133,13 @@ def _accuse_key(
 ) -> Accusation:
     """Where every record is compared, the offset says which one it is: a later one of its key explains nothing."""
     named = row["offset"] < strict_from
-    is_deletion = verdict.kind is FindingKind.DELETED_RECORD_RESURRECTED
-    end = _end_behind(state, row) if is_deletion and row["producer_id"] != UNKNOWN else None
+    end = _end_behind(state, row) if verdict.kind in TOMBSTONE_KINDS and row["producer_id"] != UNKNOWN else None
     holding = brokers_of(state, int(row["visible"]) & members)
     absent = brokers_of(state, members & ~int(row["visible"]) & ~int(row["aborted"]))
     observations: dict[str, Any] = {
-        "shown_by": brokers_of(state, int(row["visible"])),
+        "record_shown_by": brokers_of(state, int(row["visible"])),
+        "record_read_ms": int(row["passed_at"]),
         "not_shown_by": absent,
-        "passed_at": int(row["passed_at"]),
         "read_to": int(row["horizon"]),
         "leader_epoch": int(row["leader_epoch"]),
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from parallax.kinds import TOMBSTONE_KINDS
 from parallax.model import UNKNOWN, FindingKind
 
 KEPT = "record_offset"
@@ -58,7 +59,7 @@ def _value_shown(kind: FindingKind, broker: int, evidence: Mapping[str, Any]) ->
 
     It is the accused's value; where nobody is accused, the newest one that a replica showed.
     """
-    if kind is not FindingKind.DELETED_RECORD_RESURRECTED:
+    if kind not in TOMBSTONE_KINDS:
         return None
     answers = evidence.get("replicas", {})
     accused = answers.get(str(broker))

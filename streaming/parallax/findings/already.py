@@ -19,7 +19,7 @@ from parallax.findings.finding import (
 from parallax.findings.incidents import Incidents
 from parallax.findings.ledger import Ledger
 from parallax.findings.tasks import Task
-from parallax.kinds import OPEN_KINDS, TRANSACTION_KINDS
+from parallax.kinds import OPEN_KINDS, TOMBSTONE_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
 from parallax.sides import (
     sides_differ,
@@ -75,21 +75,12 @@ class Already:
         """
         is_new = task.finding_id is None and decision.verdict is Verdict.CONFIRMED
         answer = answers.replicas.get(decision.accused)
-        if (
-            not is_new
-            or decision.kind is not FindingKind.DELETED_RECORD_RESURRECTED
-            or answer is None
-            or answer.key is None
-        ):
+        if not is_new or decision.kind not in TOMBSTONE_KINDS or answer is None or answer.key is None:
             return None
         shown = answer.key.visible
         own = claim.finding_id(self.cluster_id)
         for found in self._causes.beside(task, claim, before).values():
-            is_alike = (
-                found.kind is FindingKind.DELETED_RECORD_RESURRECTED
-                and found.broker == decision.accused
-                and found.finding_id != own
-            )
+            is_alike = found.kind in TOMBSTONE_KINDS and found.broker == decision.accused and found.finding_id != own
             if is_alike and accuses_by_proof(found) and shown is not None and shown.offset < found.offset:
                 return found
         return None

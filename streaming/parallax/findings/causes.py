@@ -25,7 +25,7 @@ from parallax.findings.finding import (
 from parallax.findings.incidents import Incidents
 from parallax.findings.ledger import Ledger
 from parallax.findings.tasks import Task, Tasks
-from parallax.kinds import KEY_KINDS
+from parallax.kinds import KEY_KINDS, TOMBSTONE_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
 from parallax.sides import (
     Side,
@@ -312,4 +312,4 @@ def accuses_by_proof(finding: Finding) -> bool:
 
 def _is_shown_by_all(finding: Finding) -> bool:
     """Whether a finding says of every replica that it shows a value that was deleted."""
-    return finding.stands and has_spread(finding) and finding.kind is FindingKind.DELETED_RECORD_RESURRECTED
+    return finding.stands and has_spread(finding) and finding.kind in TOMBSTONE_KINDS

@@ -128,6 +128,9 @@ class Recorded:
         pivot: for a difference without direction: the broker that is asked last. That accuses it of nothing.
         topic_id: the code of the topic's id when it was read (`parallax.compare.observations.topic_id_code`); empty
             where it was not known.
+        record_shown_by: for a claim about a value: the brokers whose replicas were read to show the record at the
+            claim's ``offset``; empty where not known. A missed deletion's record is the tombstone.
+        record_read_ms: when all of them had shown it, milliseconds since 1970 UTC; -1 where it is not known.
         leader_epoch: leader epoch of the record or marker that proves the claim: the end marker at the claim's
             ``marker_offset``, or the record at its ``offset``; -1 where it is not known.
         end_epoch: for a claim about a record that is proof only together with its end marker: leader epoch of that
@@ -163,6 +166,8 @@ class Recorded:
     sides: Mapping[Side, tuple[int, ...]] = field(default_factory=dict)
     pivot: int = NOBODY
     topic_id: str = ""
+    record_shown_by: tuple[int, ...] = ()
+    record_read_ms: int = UNKNOWN
     leader_epoch: int = UNKNOWN
     end_epoch: int = UNKNOWN
     compared_from: int = 0
@@ -183,7 +188,8 @@ class Recorded:
         A transaction has one outcome. But where a lower end marker may have been there, the other record may be of
         another transaction of the producer, and nobody has seen what its outcome was.
         """
-        return replace(self, lacks=UNKNOWN, outcomes={} if self.end_unproven else self.outcomes)
+        outcomes = {} if self.end_unproven else self.outcomes
+        return replace(self, lacks=UNKNOWN, outcomes=outcomes, record_shown_by=(), record_read_ms=UNKNOWN)
 
     @classmethod
     def parse(cls, text: str) -> Recorded:
@@ -210,11 +216,16 @@ class Recorded:
         topic_id, keys, lacks = (document.get(name) for name in ("topic_id", "keys", "lacks"))
         end_epoch = document.get("end_epoch")
         shown_from = document.get("shown_from")
+        # Suspects of an earlier version have these under other names.
+        shown_by = document.get("record_shown_by", document.get("shown_by"))
+        read_ms = document.get("record_read_ms", document.get("passed_at"))
         return cls(
             **by_broker,
             sides=sides,
             pivot=asked_last,
             topic_id=topic_id if isinstance(topic_id, str) else "",
+            record_shown_by=_brokers(shown_by),
+            record_read_ms=read_ms if isinstance(read_ms, int) else UNKNOWN,
             leader_epoch=epoch if isinstance(epoch, int) else -1,
             end_epoch=end_epoch if isinstance(end_epoch, int) else UNKNOWN,
             compared_from=start if isinstance(start, int) else 0,
@@ -237,7 +248,8 @@ class Recorded:
             found |= {"sides": as_document(self.sides), "pivot": self.pivot}
         if self.topic_id:
             found["topic_id"] = self.topic_id
-        found |= {name: epoch for name in ("leader_epoch", "end_epoch") if (epoch := getattr(self, name)) >= 0}
+        numbers = ("leader_epoch", "end_epoch", "lacks", "shown_from", "record_read_ms")
+        found |= {name: number for name in numbers if (number := getattr(self, name)) >= 0}
         if self.compared_from > 0:
             found["compared_from"] = self.compared_from
         found |= {name: True for name in ("uncompacted", "end_unproven", "was_deletion") if getattr(self, name)}
@@ -247,8 +259,8 @@ class Recorded:
             found["had_ended"] = asdict(self.had_ended)
         if self.keys:
             found["keys"] = list(self.keys)
-        found |= {name: at for name in ("lacks", "shown_from") if (at := getattr(self, name)) >= 0}
-        found |= {name: list(said) for name in ("beside", "was_accused") if (said := getattr(self, name))}
+        brokers = ("beside", "was_accused", "record_shown_by")
+        found |= {name: list(said) for name in brokers if (said := getattr(self, name))}
         return found
 
     def in_brief(self) -> dict[str, Any]:
@@ -260,6 +272,8 @@ _OF_ALL = (
     "sides",
     "pivot",
     "topic_id",
+    "record_shown_by",
+    "record_read_ms",
     "leader_epoch",
     "end_epoch",
     "compared_from",

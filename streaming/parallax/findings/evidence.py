@@ -8,7 +8,7 @@ no code reads may have any form.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
@@ -110,6 +110,16 @@ class _Differing(_Part):
     pivot: int
 
 
+class _ProvenBy(_Part):
+    what: Literal["tombstone", "commit", "abort", "end"]  # a `Proving`
+    offset: int
+    leader_epoch: int = UNKNOWN
+    commit: int = UNKNOWN
+    read_on: list[int] = []
+    read_ms: Annotated[int, Field(ge=UNKNOWN, le=_LAST_MS)] = UNKNOWN
+    shown_on: list[int] = []
+
+
 class _Met(_Part):
     leaders: list[int]
     since_ms: Annotated[int, Field(ge=0, le=_LAST_MS)]
@@ -126,6 +136,7 @@ class _Evidence(_Part):
     incident: _Incident | str = _Incident()
     """Of an incident what it counts; of a finding that has become part of one that one's id."""
     proofs: list[_Proof] = []
+    proven_by: _ProvenBy | None = None
     shown_by: list[int] = []
     record_offset: int = UNKNOWN
     met: _Met | None = None

@@ -16,7 +16,16 @@ from dataclasses import dataclass
 from parallax.findings import leading
 from parallax.findings.cleared import unproven
 from parallax.findings.decide import Resolution
-from parallax.findings.finding import Finding, asked_at, evidence_of, has_spread, is_blocking, is_unsettled, leans_on
+from parallax.findings.finding import (
+    Finding,
+    asked_at,
+    evidence_of,
+    has_spread,
+    is_blocking,
+    is_unsettled,
+    leans_on,
+    proof_in,
+)
 from parallax.findings.grounds import Grounds, Leads, are, grounds_of, in_words, one_of
 from parallax.findings.in_brief import suspected_in_words
 from parallax.findings.moves import Purpose
@@ -37,6 +46,7 @@ class Explanation:
     Attributes:
         happened: what the replicas show, or showed.
         asked: when it was first suspected, and when the replicas gave the answers that the last event holds.
+        proof: the record or end marker that proves the finding, and who has shown it; empty where no single one does.
         now: what consumers see with the present leader; for a finding that is over, how it ended.
         after: what consumers see once another replica is elected leader. It is empty for a finding that is over, like
             ``right``, ``may_lead`` and ``steps``.
@@ -54,6 +64,7 @@ class Explanation:
 
     happened: str
     asked: str
+    proof: str
     now: str
     after: str
     right: str
@@ -81,6 +92,7 @@ def explain(finding: Finding, others: Iterable[Finding] = (), shell: Shell = ANY
     return Explanation(
         happened=finding.summary,
         asked=_asked(finding),
+        proof="" if (proof := proof_in(finding)) is None else proof.sentences,
         now=f"{_now(known)}{_blocked(finding)}" if finding.stands else _over(finding),
         after=_after(known) if finding.stands else "",
         right=_right(known) if finding.stands else "",

@@ -10,13 +10,23 @@ from typing import Any
 
 from parallax.findings import onset
 from parallax.findings.about import HAD_SPREAD, KEPT, OLDER_OVER, SAID, SEEN_SAID, SHOWN, VARIANT, record_offset
-from parallax.findings.answers import ABORTED, COMMITTED, Answers
+from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, differed, showing_its_value
 from parallax.findings.effect import remembered
 from parallax.findings.ended import NO_REPAIR, End, Repairs, dismissed, resolved
+from parallax.findings.proving import PROVEN_BY, ProvingRecord
 from parallax.findings.summary import blocked_at, spread, summary, unsettled, variant_of
-from parallax.kinds import KEY_KINDS, KINDS, OUTCOME_KINDS, SHOWING_OLDER, Effect, Variant, effect_of
+from parallax.kinds import (
+    KEY_KINDS,
+    KINDS,
+    OUTCOME_KINDS,
+    SHOWING_OLDER,
+    TOMBSTONE_KINDS,
+    Effect,
+    Variant,
+    effect_of,
+)
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, Severity, TopicPartition
 from parallax.moments import from_milliseconds
 from parallax.sides import Shows, Side, are_outcomes, as_document, parsed, standing
@@ -154,6 +164,7 @@ def made(
     evidence = answers.evidence() | {"reason": decision.reason, "recorded": recorded}
     asked, showing = onset.asked_at(answers, at), _showing(status, claim, decision, answers)
     evidence[SHOWED] = sorted(showed_in(known) | showing)
+    evidence |= _proven_by(status, decision, known)
     leader = {answers.leader} - {NOBODY} if exposed and status is FindingStatus.CONFIRMED else set()
     seen = dict(otherwise or {}) | dict.fromkeys(onset.showing_otherwise(claim, decision, answers) - showing, asked)
     before = {} if known is None else onset.onsets_in(evidence_of(known))
@@ -212,6 +223,18 @@ def made(
     )
 
 
+def _proven_by(status: FindingStatus, decision: Decision, known: Finding | None) -> dict[str, Any]:
+    """Return the evidence of what proves a finding. Once every replica is wrong, it stays what it was."""
+    proof = proof_in(known) if status is FindingStatus.SPREAD and known is not None else decision.proven_by
+    return {} if proof is None else {PROVEN_BY: proof.as_json()}
+
+
+def proof_in(finding: Finding) -> ProvingRecord | None:
+    """Return the record that proves a finding, by its evidence; None where that names none."""
+    said = evidence_of(finding).get(PROVEN_BY)
+    return None if said is None else ProvingRecord.parse(said)
+
+
 def _variant(status: FindingStatus, claim: Claim, decision: Decision, answers: Answers, known: Finding | None) -> str:
     """Return what an event is about: what a confirming probe shows; otherwise it stays what it was."""
     if known is None or status is FindingStatus.CONFIRMED:
@@ -238,27 +261,27 @@ def _of_the_end(claim: Claim, decision: Decision, end: End, *, is_repaired: bool
 
 
 def _of_the_tombstone(claim: Claim, decision: Decision, answers: Answers) -> Claim:
-    """Return the claim on a value as one on the tombstone that is shown, where that proves it.
+    """Return the claim on a value as one on the tombstone that proves it.
 
     When a finding that a deleted record is back is checked again, its offset is taken as the tombstone's.
     """
-    accused = answers.replicas.get(decision.accused)
-    turned = decision.kind is FindingKind.DELETED_RECORD_RESURRECTED is not claim.kind
-    if not turned or accused is None or accused.live is None:
+    proof = decision.proven_by
+    if decision.kind not in TOMBSTONE_KINDS or proof is None or proof.offset == claim.offset:
         return claim
-    shown = [a.key.visible for a in answers.replicas.values() if a.key is not None and a.key.visible is not None]
-    found = [v for v in shown if v.value_size < 0 and v.outcome not in (COMMITTED, ABORTED)]
-    found = [v for v in found if v.offset > accused.live.offset]
-    if not found or any(v.offset == claim.offset for v in found):
-        return claim
-    first = min(found, key=lambda v: v.offset)
+    recorded = replace(
+        claim.recorded,
+        leader_epoch=proof.leader_epoch,
+        end_epoch=UNKNOWN,
+        record_shown_by=proof.shown_on,
+        record_read_ms=answers.asked_at_ms or UNKNOWN,
+    )
     return replace(
         claim,
-        offset=first.offset,
+        offset=proof.offset,
         producer_id=UNKNOWN,
         transaction_start_offset=UNKNOWN,
         marker_offset=UNKNOWN,
-        recorded=replace(claim.recorded, leader_epoch=first.leader_epoch, end_epoch=UNKNOWN),
+        recorded=recorded,
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from parallax.counts import brokers_text
 from parallax.findings.cleared import Shown, cleared, holds_open, outcomes_of, shows_against_its_end
 from parallax.findings.finding import Finding, effect_in, evidence_of, has_spread, is_blocking, is_shared
 from parallax.findings.repair import Repair
@@ -195,17 +196,13 @@ def _leads(shown: Shown, right: Collection[int]) -> Leads:
 
 def in_words(brokers: Collection[int]) -> str:
     """Return brokers for a sentence: ``broker 1``, or ``brokers 1, 2 and 3``."""
-    return f"{'broker' if len(brokers) == 1 else 'brokers'} {_listed(brokers, 'and')}"
+    return brokers_text(brokers)
 
 
 def one_of(brokers: Collection[int]) -> str:
     """Return brokers for a sentence that means one of them: ``broker 1``, or ``broker 1, 2 or 3``."""
-    return f"broker {_listed(brokers, 'or')}"
-
-
-def _listed(brokers: Collection[int], last: str) -> str:
-    *words, end = [str(broker) for broker in sorted(brokers)]
-    return f"{', '.join(words)} {last} {end}" if words else end
+    *words, last = map(str, sorted(brokers))
+    return f"broker {', '.join(words)} or {last}" if words else f"broker {last}"
 
 
 def are(brokers: Collection[int], one: str, many: str) -> str:

@@ -36,8 +36,8 @@ from parallax.findings.incident import (
     tally_of,
 )
 from parallax.findings.members import OPEN, WAITING, Array, Group, MemberRow, Members, State, divergence
-from parallax.kinds import KINDS, TRANSACTION_KINDS, refines
-from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, TopicPartition
+from parallax.kinds import KINDS, TOMBSTONE_KINDS, TRANSACTION_KINDS, refines
+from parallax.model import NOBODY, UNKNOWN, FindingStatus, Rule, TopicPartition
 
 ALONE = 16
 """Up to so many suspects, or findings, of a group are probed and reported one by one."""
@@ -764,11 +764,7 @@ class Incidents:
             is_about_keys = group.broker != NOBODY and not group.is_of_transactions
             if group.place != place or not is_about_keys or proven.event is None or not proven.stands:
                 continue
-            on_all = (
-                proven.members.offsets_of(key, State.SPREAD)
-                if group.kind is FindingKind.DELETED_RECORD_RESURRECTED
-                else []
-            )
+            on_all = proven.members.offsets_of(key, State.SPREAD) if group.kind in TOMBSTONE_KINDS else []
             if proven.members.offsets_of(key, State.WRONG):
                 found.append((proven.event, UNKNOWN))
             elif on_all:
@@ -786,7 +782,7 @@ class Incidents:
         return [
             offset
             for proven in there
-            if proven.group.kind is FindingKind.DELETED_RECORD_RESURRECTED
+            if proven.group.kind in TOMBSTONE_KINDS
             for offset in proven.members.offsets_of(key, State.WRONG)
         ]
 

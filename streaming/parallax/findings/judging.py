@@ -40,7 +40,7 @@ from parallax.findings.members import Group, State
 from parallax.findings.onset import asked_at, showing_otherwise
 from parallax.findings.summary import blocked_at
 from parallax.findings.tasks import Task, Tasks
-from parallax.kinds import KEY_KINDS, KINDS, OPEN_KINDS, TRANSACTION_KINDS, refines
+from parallax.kinds import KEY_KINDS, KINDS, OPEN_KINDS, TOMBSTONE_KINDS, TRANSACTION_KINDS, refines
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus
 from parallax.sides import (
     Shows,
@@ -358,9 +358,7 @@ class Judging:
         if lacked is not None:
             claim = replace(claim, recorded=replace(claim.recorded, lacks=lacked))
         found = self._causes.beside(task, claim, before).values()
-        deleted_at = [
-            f.offset for f in found if accuses_by_proof(f) and f.kind is FindingKind.DELETED_RECORD_RESURRECTED
-        ]
+        deleted_at = [f.offset for f in found if accuses_by_proof(f) and f.kind in TOMBSTONE_KINDS]
         if claim.key is not None:
             deleted_at += self._incidents.deleted_at(claim.place, claim.key)
         return replace(claim, deleted_at=max(deleted_at, default=UNKNOWN))

@@ -18,7 +18,7 @@ from parallax.findings.answers import ABORTED, COMMITTED, Answers, MarkerShown, 
 from parallax.findings.claim import Claim
 from parallax.findings.keys import Key
 from parallax.judge.case import Case, Partition
-from parallax.kinds import TRANSACTION_KINDS
+from parallax.kinds import TOMBSTONE_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Outcome, hash_halves
 
 _ENDS: Mapping[str, End] = {"commit": End.COMMIT, "abort": End.ABORT}
@@ -74,7 +74,7 @@ def _recorded(claim: Claim, ledger: Ledger) -> None:
         if not (known.end_unproven or is_own) and known.markers and claim.transaction_start_offset >= 0:
             # No end marker was lost between the transaction's first record and this one.
             ledger.seen_whole(Timely(claim.transaction_start_offset + 1, claim.marker_offset, end.epoch))
-    if claim.kind is FindingKind.DELETED_RECORD_RESURRECTED and claim.key is not None:
+    if claim.kind in TOMBSTONE_KINDS and claim.key is not None:
         deleted, end = Place(claim.offset, known.leader_epoch), Place(claim.marker_offset, known.end_epoch)
         if min(deleted) >= 0:
             ledger.fact(

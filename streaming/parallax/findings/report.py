@@ -304,6 +304,7 @@ def sections(finding: Finding, explained: Explanation, on_record: Facts = NO_FAC
     steps = "\n".join(f"{number}. {step.text}\n{step.run}" for number, step in enumerate(explained.steps, 1))
     sections = [
         ("What happened", f"{explained.happened} {explained.asked}"),
+        ("What proves it", explained.proof),
         (REPAIRS, "\n".join(on_record.repairs)),
         ("What consumers see now", explained.now),
         ("After an election", explained.after),

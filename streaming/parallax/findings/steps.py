@@ -15,7 +15,7 @@ from parallax.findings.grounds import Grounds, Leads, in_words, one_of
 from parallax.findings.leading import leads_wrongly
 from parallax.findings.moves import Purpose
 from parallax.findings.repair import Repair, delete_again, rebuild_index, show_record, show_transaction
-from parallax.kinds import OPEN_KINDS
+from parallax.kinds import OPEN_KINDS, TOMBSTONE_KINDS
 from parallax.model import NOBODY, FindingKind
 from parallax.remedies import Act
 
@@ -343,7 +343,7 @@ _STAND_IN = (
 def _delete_again(known: Grounds) -> tuple[Step, ...]:
     """Return the step that makes a copy unnecessary after a missed deletion: every replica takes over a new one."""
     finding = known.finding
-    if finding.kind is not FindingKind.DELETED_RECORD_RESURRECTED:
+    if finding.kind not in TOMBSTONE_KINDS:
         return ()
     if finding.is_incident:
         return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from parallax.counts import agreed, counted
+from parallax.counts import agreed, brokers_text, counted
 from parallax.findings.answers import Answers, holds_tombstone
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Decision
@@ -15,6 +15,7 @@ from parallax.kinds import (
     KINDS,
     NO_DIRECTION,
     OUTCOME_KINDS,
+    TOMBSTONE_KINDS,
     Family,
     Variant,
     effect_of,
@@ -147,28 +148,19 @@ def blocked_at(claim: Claim, decision: Decision, answers: Answers) -> int | None
 
 
 def _place(claim: Claim, decision: Decision, answers: Answers) -> int:
-    """Return the offset to name: the record's, or where the accused's log begins now, or where its key was deleted.
-
-    A claim on a difference of values names a value. If that has become a deletion, a tombstone that is shown is named.
-    """
+    """Return the offset to name: the record's, or where the accused's log begins now, or the tombstone's."""
     accused = answers.replicas.get(decision.accused)
     if decision.kind is FindingKind.LOG_HEAD_MISSING and accused is not None:
         return accused.log_start_offset
-    if decision.kind is FindingKind.DELETED_RECORD_RESURRECTED and accused is not None and accused.live is not None:
-        tombstones = _tombstones(answers, accused.live.offset)
-        return min(tombstones) if tombstones and claim.first_offset not in tombstones else claim.first_offset
+    if decision.kind in TOMBSTONE_KINDS and decision.proven_by is not None:
+        return decision.proven_by.offset
     return claim.first_offset
-
-
-def _tombstones(answers: Answers, above: int) -> set[int]:
-    visible = (a.key.visible for a in answers.replicas.values() if a.key is not None)
-    return {v.offset for v in visible if v is not None and v.value_size < 0 and v.offset > above}
 
 
 def sides_in_words(sides: Mapping[Side, Sequence[int]]) -> str:
     """Return which brokers show what, e.g. ``no value on broker 1, value at offset 7 on brokers 2 and 3``."""
     return (
-        ", ".join(f"{side.text} on {_broker_words(brokers)}" for side, brokers in sides.items())
+        ", ".join(f"{side.text} on {brokers_text(brokers)}" for side, brokers in sides.items())
         or "by none that answered"
     )
 
@@ -178,8 +170,8 @@ _SPREAD_WITHOUT_DIRECTION = (
     "differed. Consumers of any replica {consumers}."
 )
 _SPREAD = (
-    "{reason}. No replica of {partition} that answered shows otherwise than broker {broker} was "
-    "found to show: nothing is left to compare with. Consumers {consumers}."
+    "{reason}. No replica of {partition} that answered has kept what was right when broker {broker} was found wrong: "
+    "nothing is left to compare with. Consumers {consumers}."
 )
 
 
@@ -260,9 +252,8 @@ def seen_of_many(group: Group, status: FindingStatus, *, is_exposed: bool) -> st
     if status is FindingStatus.UNSETTLED:
         return _UNSETTLED_NOW
     if status is FindingStatus.SPREAD:
-        return (
-            f"No replica that answered shows otherwise by now: nothing is left to compare with. Consumers {consumers}."
-        )
+        kept = "shows otherwise by now" if group.broker == NOBODY else "has kept what was right"
+        return f"No replica that answered {kept}: nothing is left to compare with. Consumers {consumers}."
     if group.broker == NOBODY:
         return f"{NO_DIRECTION} Consumers {consumers}."
     leads = "The leader shows that:" if is_exposed else f"If broker {group.broker} becomes the leader,"
@@ -303,14 +294,8 @@ def _others(decision: Decision, answers: Answers) -> str:
         # Values of the key differ: they do not say how any replica has ended the transaction.
         return f"{_AS_READ}. Shown for its key: {sides_in_words(decision.sides)}"
     if decision.witnesses:
-        return f"on {_broker_words(decision.witnesses)}"
+        return f"on {brokers_text(decision.witnesses)}"
     if decision.kind in OUTCOME_KINDS:
         return _AS_READ  # a coordinator only knows how its producer's last transaction ended
     coordinator = answers.coordinator
     return "according to its coordinator" if coordinator is not None and coordinator.has_ended else _AS_READ
-
-
-def _broker_words(brokers: Sequence[int]) -> str:
-    if len(brokers) == 1:
-        return f"broker {brokers[0]}"
-    return f"brokers {', '.join(map(str, brokers[:-1]))} and {brokers[-1]}"

@@ -41,7 +41,7 @@ def looked(comparison: Comparison, shown: list[Row], lacking: list[Row], **more:
 def test_one_that_is_away_does_not_keep_the_others_from_being_compared(comparison: Comparison) -> None:
     looked(comparison, [DELETED, filler(5)], [filler(5)])
     assert comparison.kinds == RESURRECTED
-    assert comparison.suspects[0].accusation.observations["shown_by"] == [1]
+    assert comparison.suspects[0].accusation.observations["record_shown_by"] == [1]
 
 
 def test_nor_does_one_whose_last_stable_offset_stands_still(comparison: Comparison) -> None:

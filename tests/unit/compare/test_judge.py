@@ -737,7 +737,7 @@ class TestLatest:
         self.lacking(comparison, [record(3, "K", "V") | {"leader_epoch": 6}], 5)
         settle(comparison, 5)
         key = {"key_hash_hi": crc32(b"K"), "key_hash_lo": 7}
-        seen = {"shown_by": [1, 3], "not_shown_by": [2], "passed_at": 10, "read_to": 5, "leader_epoch": 6}
+        seen = {"record_shown_by": [1, 3], "record_read_ms": 10, "not_shown_by": [2], "read_to": 5, "leader_epoch": 6}
         seen |= {"sides": {"no value at offset 3": [2], "value at offset 3": [1, 3]}, "pivot": 1}
         expected = {"rule": "I3", "kind": "visibility_mismatch", "broker": NOBODY, "offset": 3, "seen": seen}
         assert raised(comparison) == [expected | NO_TRANSACTION | key]

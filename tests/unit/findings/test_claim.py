@@ -158,3 +158,10 @@ def test_a_claim_on_a_topic_that_was_re_created_has_lost_its_object() -> None:
     assert not claim.is_of("new")
     assert claim.is_of(""), "brokers that tell no topic id"
     assert replace(claim, recorded=Recorded()).is_of("new"), "an older suspect"
+
+
+def test_who_showed_the_record_is_read_of_a_suspect_and_of_one_of_an_earlier_version() -> None:
+    now = Recorded.of({"record_shown_by": [1, 3], "record_read_ms": 70})
+    assert (now.record_shown_by, now.record_read_ms) == ((1, 3), 70)
+    assert Recorded.of({"shown_by": [1, 3], "not_shown_by": [2], "passed_at": 70, "read_to": 5}) == now
+    assert Recorded.of(now.as_json()) == now

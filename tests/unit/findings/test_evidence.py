@@ -78,6 +78,7 @@ _SOUND: dict[str, Any] = _ANSWERS.evidence() | {
     "showed": [2, 3],
     "resolution": "healed",
     "was_shown": True,
+    "proven_by": {"what": "tombstone", "offset": 17, "leader_epoch": 3, "read_on": [1, 3], "read_ms": 5},
     "leans_on": ["aaaa"],
     "incident": {
         "count": 3,

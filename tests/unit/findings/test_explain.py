@@ -10,6 +10,7 @@ import pytest
 from parallax.findings.explain import explain
 from parallax.findings.finding import Finding
 from parallax.findings.leading import leads_wrongly
+from parallax.findings.report import sections
 from parallax.findings.steps import Step
 from parallax.kinds import KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus
@@ -19,6 +20,18 @@ from tests.unit.findings.explained import PROVEN, assigned_as, explained, index_
 
 LEADS_WRONGLY = f"{leads_wrongly(2)} But elect no other yet: none is proven right by every finding."
 """What `parallax lead` says of that leader, and why it is to stay."""
+
+
+def test_what_proves_it_is_said_with_its_witnesses_where_the_evidence_names_it() -> None:
+    one = explained(PROVEN)
+    assert explain(one).proof == ""
+    proof = {"what": "tombstone", "offset": 10, "leader_epoch": 4, "read_on": [1, 3], "read_ms": 1_767_355_385_000}
+    said = explain(replace(one, evidence=json.dumps(json.loads(one.evidence) | {"proven_by": proof})))
+    assert said.proof == (
+        "Deleted by the tombstone at offset 10, epoch 4, that brokers 1 and 3 had shown by 2026-01-02 12:03:05 UTC. "
+        "No replica may show an older value of the key."
+    )
+    assert ("What proves it", said.proof) in sections(one, said)
 
 
 def test_those_that_stand_on_the_one_side_against_the_accused_are_right() -> None:

@@ -16,6 +16,7 @@ from parallax.findings.decide.case import Case, Decision, Resolution, Verdict
 from parallax.findings.decide.content import record_at_offset
 from parallax.findings.decide.log_start import head_missing
 from parallax.findings.decide.others import differing_values, showing_its_value, showing_the_same, unread
+from parallax.findings.decide.proof import with_proof
 from parallax.findings.decide.spread import held_back, of_a_finding, one_is_right
 from parallax.findings.decide.transactions import named, transaction
 from parallax.findings.decide.truncation import truncated
@@ -82,7 +83,7 @@ def decide(claim: Claim, answers: Answers, *, live_only: bool = False) -> Decisi
     others = [a for a in rest if a.error is None]
     absent = [a for a in rest if a.error is not None]
     case = Case(claim, accused, others, absent, answers, live_only)
-    decision = _JUDGES[KINDS[claim.kind].family](case)
+    decision = with_proof(case, _JUDGES[KINDS[claim.kind].family](case))
     if live_only and not claim.freed and decision.verdict is Verdict.DISMISSED:
         return of_a_finding(case, decision)
     return decision

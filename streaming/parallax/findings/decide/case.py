@@ -9,6 +9,7 @@ from enum import StrEnum
 from parallax.evidence.log import Logs
 from parallax.findings.answers import Answers, ReplicaAnswer, value_shown
 from parallax.findings.claim import Claim
+from parallax.findings.proving import ProvingRecord
 from parallax.kinds import KINDS, Extent
 from parallax.model import NOBODY, UNKNOWN, FindingKind, IsolationLevel
 from parallax.sides import Shows, Side, Sides, against, by_broker, in_order, standing
@@ -91,6 +92,8 @@ class Decision:
             transaction's outcome; -1 in any other difference.
         open_on: for a wrong outcome whose transaction the accused holds open by now: the brokers that hold it open
             past its end. ``sides`` then says who had ended it, and how.
+        proven_by: the record or end marker that proves a confirmed claim which accuses a replica; None if no single one
+            does.
         proof_truncated: for a claim that accuses nobody: whether the record that proves it is not part of the current
             log, because another leader has written there.
     """
@@ -105,6 +108,7 @@ class Decision:
     was_shown: bool = False
     lost_epoch: int = UNKNOWN
     lost_below: int = UNKNOWN
+    proven_by: ProvingRecord | None = None
     proof_truncated: bool = False
     in_part: bool = False
     lacks: int = UNKNOWN
@@ -169,7 +173,7 @@ class Decision:
     @property
     def undirected(self) -> Decision:
         """The same decision, if nothing proves which side is wrong: replicas show a different outcome or value."""
-        return replace(self, kind=FindingKind.VISIBILITY_MISMATCH, accused=NOBODY)
+        return replace(self, kind=FindingKind.VISIBILITY_MISMATCH, accused=NOBODY, proven_by=None)
 
     @property
     def has_spread(self) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from parallax.findings.answers import ABORTED, COMMITTED, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim
-from parallax.findings.decide.case import Case, Decision, Resolution, broker_list, names, verb
+from parallax.findings.decide.case import Case, Decision, Resolution, broker_list, names
 from parallax.findings.decide.endings import (
     by_outcome,
     ended_by,
@@ -67,7 +67,7 @@ def ended(case: Case) -> Decision:
         if decision.resolution is not Resolution.SPREAD:
             return _by_their_markers(case, own) or _was_shown(case, f"shows it {own} now") or decision
         is_complete = len(live_outcomes(case)) > len(case.others)
-        return decision if is_complete else _by_their_markers(case, own) or _by_what_was_read(case, own)
+        return decision if is_complete else _by_their_markers(case, own) or _by_the_end_marker(case, own)
     was_hidden = case.live_only and claim.kind is FindingKind.COMMITTED_RECORD_ABORTED
     if was_hidden and case.end_replaced and own == COMMITTED:
         # It holds and shows what it was accused of hiding, and the log that proved it is replaced.
@@ -130,24 +130,17 @@ def _by_their_markers(case: Case, own: str) -> Decision | None:
     against = [a.broker for a in case.others if _shows_end(claim, a, other_outcome(own))]
     if not against or _shows_end(claim, case.accused, other_outcome(own)):
         return None
-    return case.confirmed(
-        f"offset {claim.first_offset} is {own} on broker {claim.broker}, and {broker_list(against)} "
-        f"{verb(against, 'show')} the end marker of offset {claim.marker_offset}, by which it is "
-        f"{other_outcome(own)}",
-        kind_of(own),
-        sides=by_outcome(live_outcomes(case)),
-    )
+    return _by_the_end_marker(case, own)
 
 
-def _by_what_was_read(case: Case, own: str) -> Decision:
-    """Accuse a replica that contradicts the end marker that was read, where not all others show the record.
+def _by_the_end_marker(case: Case, own: str) -> Decision:
+    """Accuse a replica that contradicts the transaction's end marker, whatever the others show of the record.
 
-    Replicas that no longer hold the record mislead nobody: the loss has not spread to them.
+    Replicas that no longer hold the record mislead nobody: if not all others show it, the loss has not spread to them.
     """
     claim = case.claim
     return case.confirmed(
-        f"offset {claim.first_offset} is {own} on broker {claim.broker}, and {other_outcome(own)} by the end marker "
-        "that was read",
+        f"offset {claim.first_offset} is {own} on broker {claim.broker}, and {other_outcome(own)} by its end marker",
         kind_of(own),
         sides=by_outcome(live_outcomes(case)),
     )

@@ -1,21 +1,34 @@
 """Decides whether a divergence has spread: all replicas are wrong in the same way as the accused.
 
 The right replicas were copied from a wrong one (a new disk, a reassignment), so no right replica is left to compare
-with. They all agree, and are all wrong. What was proven of the accused is now true of every replica.
+with. They need not show the same: two may show different values, each older than the tombstone. What was proven of the
+accused is now true of every replica.
+
+Who decides it first is the judge of the claim's family, while the accused still shows what is wrong: `open_everywhere`,
+`hanging` and `agreed` here for a transaction, `parallax.findings.decide.values` for a key. `of_a_finding` decides it
+once the accused shows that no longer, and decides whether what has spread goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from parallax.findings.answers import ABORTED, COMMITTED, Answers, KeyShown, OpenTransaction, ReplicaAnswer
 from parallax.findings.claim import Claim
-from parallax.findings.decide.case import Case, Decision, Resolution, Verdict
+from parallax.findings.decide.case import Case, Decision, Resolution, Verdict, names, verb
 from parallax.findings.decide.endings import ended_by, kind_of, other_outcome, recorded_end
 from parallax.findings.decide.lineage import end_shown, is_proof_gone, is_proof_replaced
 from parallax.findings.decide.unsettled import agreed as agreed_without_proof
-from parallax.kinds import KEY_KINDS, OPEN_KINDS, TRANSACTION_KINDS, WRONG_OUTCOMES
+from parallax.kinds import (
+    KEY_KINDS,
+    KINDS,
+    OPEN_KINDS,
+    TOMBSTONE_KINDS,
+    TRANSACTION_KINDS,
+    WRONG_OUTCOMES,
+    Wrong,
+)
 from parallax.model import NOBODY, UNKNOWN, FindingKind
 from parallax.sides import Shows, Side
 
@@ -158,7 +171,7 @@ def of_a_finding(case: Case, decision: Decision) -> Decision:
         decision: the dismissal that follows from what the accused shows. It is returned if the finding may end.
     """
     claim = replace(case.claim, kind=decision.kind)
-    if claim.kind is FindingKind.LOG_HEAD_MISSING and decision.resolution is Resolution.DELETED:
+    if KINDS[claim.kind].wrong is Wrong.BEGUN_ABOVE and decision.resolution is Resolution.DELETED:
         return decision
     if not claim.spread and claim.broker == NOBODY:
         return agreed_without_proof(case, decision)
@@ -210,8 +223,8 @@ def _of_one_that_had_spread(case: Case, decision: Decision, wrong: Sequence[bool
         if _is_of_a_log_that_was_lost(case):
             said = f"another leader has written where the tombstone at offset {case.claim.offset} was read"
             return case.dismissed(said, Resolution.SUPERSEDED)
-        reason = f"what was written at offset {offset} is wrong on every replica that shows it"
-        return replace(decision, reason=reason, resolution=Resolution.SPREAD)
+        alike = [a for a, one in zip((case.accused, *case.others), wrong, strict=True) if one]
+        return replace(decision, reason=_still_wrong(case.claim, alike), resolution=Resolution.SPREAD)
     reason = f"every replica holds what was written after offset {offset}, or shows that offset no more"
     if case.absent:
         return case.unproven(reason)
@@ -220,10 +233,25 @@ def _of_one_that_had_spread(case: Case, decision: Decision, wrong: Sequence[bool
     return case.dismissed(reason, Resolution.SUPERSEDED)
 
 
+_STILL_WRONG: Mapping[Wrong, str] = {
+    Wrong.SHOWN: "show the record at offset {offset}, which nobody should be shown",
+    Wrong.LACKED: "show neither the record at offset {offset} nor a newer one",
+    Wrong.OLDER: "show a value that is older than the tombstone at offset {offset}",
+    Wrong.OPEN: "hold the transaction at offset {offset} open",
+    Wrong.BEGUN_ABOVE: "begin at offset {offset} or above",
+}
+"""What replicas do that are wrong in the same way; the verb comes first."""
+
+
+def _still_wrong(claim: Claim, alike: Sequence[ReplicaAnswer]) -> str:
+    """Say which replicas are wrong. Others may hold by now what was written since."""
+    does, _, what = _STILL_WRONG[KINDS[claim.kind].wrong].format(offset=claim.first_offset).partition(" ")
+    return f"{names(alike)} {verb(alike, does)} {what}"
+
+
 def _is_of_a_log_that_was_lost(case: Case) -> bool:
     """Whether all answers say that the tombstone that proved the deletion is not part of the current log."""
-    is_deletion = case.claim.kind is FindingKind.DELETED_RECORD_RESURRECTED
-    return is_deletion and not case.absent and is_proof_gone(case)
+    return case.claim.kind in TOMBSTONE_KINDS and not case.absent and is_proof_gone(case)
 
 
 def _lost_everywhere(case: Case) -> Decision:
@@ -259,8 +287,8 @@ def is_wrong(claim: Claim, answer: ReplicaAnswer) -> bool | None:
 
     None where its answer does not show that.
     """
-    offset = claim.first_offset
-    if claim.kind is FindingKind.LOG_HEAD_MISSING:
+    offset, wrong = claim.first_offset, KINDS[claim.kind].wrong
+    if wrong is Wrong.BEGUN_ABOVE:
         return answer.is_empty or answer.log_start_offset >= offset
     if answer.log_start_offset > offset:
         return False
@@ -268,19 +296,18 @@ def is_wrong(claim: Claim, answer: ReplicaAnswer) -> bool | None:
         claim.producer_id, claim.transaction_start_offset, claim.marker_offset
     ):
         return True
-    if claim.kind in OPEN_KINDS:
+    if wrong is Wrong.OPEN:
         return False  # How it has ended is another matter.
     if claim.key is None:
         shown = answer.committed.get(offset)
         is_shown = shown is not None and shown.outcome != ABORTED
-        is_unwanted = claim.kind in (FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.DELETED_RECORD_RESURRECTED)
-        return is_shown if is_unwanted else not is_shown
+        return is_shown is (wrong is Wrong.SHOWN)
     if answer.key is None or not answer.key.complete:
         return None
     visible = UNKNOWN if answer.key.visible is None else answer.key.visible.offset
-    if claim.kind is FindingKind.DELETED_RECORD_RESURRECTED:
+    if wrong is Wrong.OLDER:
         return answer.key.live is not None and visible < offset
-    return visible == offset if claim.kind is FindingKind.ABORTED_RECORD_COMMITTED else visible < offset
+    return visible == offset if wrong is Wrong.SHOWN else visible < offset
 
 
 def one_is_right(claim: Claim, answers: Answers) -> bool:

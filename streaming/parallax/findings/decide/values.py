@@ -29,6 +29,8 @@ from parallax.findings.decide.lineage import (
     rests_on,
 )
 from parallax.findings.decide.outcomes import unlike_outcomes
+from parallax.findings.decide.proof import is_proof
+from parallax.kinds import TOMBSTONE_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
 from parallax.sides import Shows, Side, standing
 
@@ -72,7 +74,7 @@ def _not_shown_yet(case: Case) -> Decision:
     claim, accused = case.claim, case.accused
     held = accused.uncommitted.get(claim.offset)
     is_claimed = held is not None and (held.key_hash, held.producer_id) == (claim.key_text, claim.producer_id)
-    if claim.kind is FindingKind.DELETED_RECORD_RESURRECTED and is_claimed:
+    if claim.kind in TOMBSTONE_KINDS and is_claimed:
         return case.dismissed(f"broker {accused.broker} holds the tombstone at offset {claim.offset}")
     not_shown = f"broker {accused.broker} does not show offset {claim.offset} to its consumers yet"
     return _in_a_shorter_log(case) or case.pending(not_shown)
@@ -139,7 +141,7 @@ def _accused_shows(case: Case, live: RecordShown) -> Decision:
     if live.offset >= claim.offset:
         return case.dismissed(f"broker {accused.broker} shows a value as new as that of the others (at {live.offset})")
     others = [a for a in case.others if a.key is not None and a.last_stable_offset > claim.offset]
-    if claim.kind is FindingKind.DELETED_RECORD_RESURRECTED:
+    if claim.kind in TOMBSTONE_KINDS:
         # A replica that shows it deleted decides: another with a newer value may have missed the tombstone as well.
         others.sort(key=lambda a: a.live is not None)
     for other in others:
@@ -151,9 +153,11 @@ def _accused_shows(case: Case, live: RecordShown) -> Decision:
     if _is_recorded_as_deleted(case):
         return _resurrected(case, live, None)
     decision = _undecided_key(case, f"no other replica has replaced or deleted the value at offset {live.offset}")
-    is_deleted = claim.kind is FindingKind.DELETED_RECORD_RESURRECTED and rests_on(case) is Belongs.YES
+    is_deleted = claim.kind in TOMBSTONE_KINDS and rests_on(case) is Belongs.YES
     if is_deleted and (_all_show_a_value(case.others) or _is_of_the_only_one_left(case)):
-        return replace(decision, resolution=Resolution.SPREAD)
+        reason = f"every replica shows a value that is older than the tombstone at offset {claim.offset}"
+        decision = replace(decision, resolution=Resolution.SPREAD)
+        return replace(decision, reason=reason) if decision.has_spread else decision
     return decision
 
 
@@ -163,7 +167,7 @@ def _is_recorded_as_deleted(case: Case) -> bool:
     That counts where a replica that cannot be asked may have shown it. Otherwise all show what the accused shows.
     """
     return (
-        case.claim.kind is FindingKind.DELETED_RECORD_RESURRECTED
+        case.claim.kind in TOMBSTONE_KINDS
         and case.claim.is_surely_committed
         and not case.live_only
         and bool(case.absent)
@@ -261,7 +265,7 @@ def _shows_older(case: Case, live: RecordShown, other: ReplicaAnswer, theirs: Re
         return case.pending(f"{reason}; broker {accused.broker} has not caught up with all others yet")
     sure = theirs.is_plain or (waited and case.claim.is_surely_committed)
     sure = sure and case.logs.counts(theirs.place, accused.broker)
-    is_deleted = case.claim.kind is FindingKind.DELETED_RECORD_RESURRECTED and case.claim.is_surely_committed
+    is_deleted = case.claim.kind in TOMBSTONE_KINDS and case.claim.is_surely_committed
     if sure and rests_on(case) is Belongs.YES and not (is_deleted and theirs.offset < case.claim.offset):
         return _shows_an_older_value(case, reason, accused)
     if is_deleted:
@@ -290,29 +294,25 @@ def _resurrected(case: Case, live: RecordShown, other: ReplicaAnswer | None) -> 
     """Judge a value that the accused shows and another has deleted: it is wrong, if a tombstone proves it.
 
     The tombstone must be shown now, or have been read when the suspect was raised, and must be surely committed. A
-    replica that only shows nothing may have lost the value.
+    replica that only shows nothing may have lost the value: it is no proof, and the reason of an accusation names the
+    tombstone in its place (`parallax.findings.decide.proof`).
     """
     claim, accused = case.claim, case.accused
     shown = other.key.visible if other is not None and other.key is not None else None
-    recorded = claim.kind is FindingKind.DELETED_RECORD_RESURRECTED and claim.is_surely_committed
-    if other is None:
-        what = f"a tombstone at offset {claim.offset} was read on another replica"
-    else:
-        what = f"broker {other.broker} shows {'nothing' if shown is None else f'a tombstone at offset {shown.offset}'}"
-    reason = f"broker {accused.broker} shows a live value at offset {live.offset} and nothing newer for the key; {what}"
-    stands = shown is not None and case.logs.counts(shown.place, accused.broker)
-    sure = recorded or (shown is not None and stands and (shown.is_plain or _is_claimed(claim, shown)))
+    recorded = claim.kind in TOMBSTONE_KINDS and claim.is_surely_committed
+    reason = f"broker {accused.broker} shows a live value at offset {live.offset} and nothing newer for the key"
+    sure = recorded or (shown is not None and is_proof(case, shown))
     # If a log was replaced at the tombstone, that may belong to the lost log, and the value may be right.
     if sure and rests_on(case) is Belongs.YES:
         return case.confirmed(
             reason, FindingKind.DELETED_RECORD_RESURRECTED, accused=accused.broker, sides=values_shown(case)
         )
-    decision = _without_direction(case, reason)
+    if other is None:
+        what = f"a tombstone at offset {claim.offset} was read on another replica"
+    else:
+        what = f"broker {other.broker} shows {'nothing' if shown is None else f'a tombstone at offset {shown.offset}'}"
+    decision = _without_direction(case, f"{reason}; {what}")
     return replace(decision, lone_witness=shown is not None and shown.outcome == COMMITTED)
-
-
-def _is_claimed(claim: Claim, shown: RecordShown) -> bool:
-    return shown.offset == claim.offset and claim.is_surely_committed
 
 
 def _accused_lacks(case: Case) -> Decision:
@@ -323,7 +323,7 @@ def _accused_lacks(case: Case) -> Decision:
     """
     claim, accused = case.claim, case.accused
     key = accused.key
-    resurrected = claim.kind is FindingKind.DELETED_RECORD_RESURRECTED
+    resurrected = claim.kind in TOMBSTONE_KINDS
     if key is None or not (key.complete or (not resurrected and key.complete_from <= claim.offset)):
         return case.pending(accused.key_error or f"the log of broker {accused.broker} was not read to its beginning")
     if resurrected:
@@ -425,7 +425,7 @@ def _without_direction(case: Case, reason: str) -> Decision:
 def _undecided_key(case: Case, reason: str) -> Decision:
     """Dismiss the claim only if every other replica was read as far as it needs; wait otherwise."""
     live = case.accused.live
-    lacks = case.claim.kind is not FindingKind.DELETED_RECORD_RESURRECTED
+    lacks = case.claim.kind not in TOMBSTONE_KINDS
     lacks &= live is None or live.offset < case.claim.offset
     unread = [
         a
@@ -463,7 +463,7 @@ def _missing_offset(case: Case) -> Decision:
         reason = f"{broker_list(holders)} {verb(holders, 'hold')} offset {claim.offset}, broker "
         lacking = [a.broker for a in case.others if claim.offset in a.asked and claim.offset not in a.committed]
         sides = {Side(Shows.RECORD, claim.offset): holders, Side(Shows.NO_RECORD): [accused.broker, *lacking]}
-        return case.confirmed(f"{reason}{accused.broker} does not", sides=sides)
+        return case.confirmed(f"{reason}{accused.broker} does not; nothing is compacted there", sides=sides)
     trimmed = any(a.log_start_offset > claim.offset for a in case.others)
     resolution = Resolution.DELETED if trimmed else Resolution.SPREAD
     return case.not_shown(claim.offset, f"no other replica holds offset {claim.offset}", resolution)

@@ -114,7 +114,8 @@ class TestOutcome:
         lost_index = replace(holding(1, "committed"), markers=abort)
         got = decide(self.a2c, answers(lost_index, holding(2, "committed"), replica(3)))
         assert verdict(got) == (Verdict.CONFIRMED, FindingKind.ABORTED_RECORD_COMMITTED)
-        assert got.reason.endswith("and broker 1 shows the end marker of offset 20, by which it is aborted")
+        end = "ended by the ABORT at offset 20, that broker 1 showed when asked"
+        assert got.reason == f"offset 10 is committed on broker 2, and aborted by its end marker; {end}"
         assert got.sides == parsed({"committed": (1, 2)})
         found = answers(lost_index, holding(2, "committed"), replica(3))
         assert (
@@ -128,7 +129,8 @@ class TestOutcome:
         c = replace(self.a2c, recorded=read)
         got = decide(c, answers(shows(1, None), holding(2, "committed"), shows(3, None)), live_only=True)
         assert verdict(got) == (Verdict.CONFIRMED, FindingKind.ABORTED_RECORD_COMMITTED)
-        assert got.reason == "offset 10 is committed on broker 2, and aborted by the end marker that was read"
+        end = "ended by the ABORT at offset 20, that broker 1 had shown"
+        assert got.reason == f"offset 10 is committed on broker 2, and aborted by its end marker; {end}"
         assert got.sides == parsed({"committed": (2,)})
         everywhere = answers(*(holding(b, "committed") for b in (1, 2, 3)))
         assert decide(c, everywhere, live_only=True).has_spread

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from parallax.findings import summary
 from parallax.findings.answers import CoordinatorAnswer, KeyShown, OpenTransaction, ReplicaAnswer
 from parallax.findings.claim import Claim, HadEnded, Recorded
 from parallax.findings.decide import Decision, Resolution, Verdict, decide
@@ -364,3 +365,19 @@ def test_a_newer_value_that_not_all_were_seen_to_hold_does_not_prove_the_accused
     assert ended(found(one_sided, *given)) == (Verdict.DISMISSED, Resolution.AGREED)
     deleted = replace(BACK, all_compared=False)
     assert ended(found(deleted, *given)) == (Verdict.DISMISSED, Resolution.HEALED), "a tombstone had proven it"
+
+
+class TestADeletionThatAllHaveMissed:
+    def test_is_said_by_what_holds_of_all_though_they_show_different_old_values(self) -> None:
+        got = found(BACK, shows(1, record(3)), shows(2, record(5)), shows(3, record(3)))
+        assert ended(got) == SPREAD
+        assert got.reason == "every replica shows a value that is older than the tombstone at offset 10"
+        text = summary.spread(BACK, got)
+        assert text.startswith("Every replica shows a value that is older than the tombstone at offset 10. No replica")
+        assert "shows otherwise" not in text
+
+    def test_names_those_that_still_show_one_once_another_holds_what_was_written_since(self) -> None:
+        had = replace(BACK, spread=True)
+        got = found(had, shows(1, record(20)), shows(2, record(20)), shows(3, record(3)))
+        assert ended(got) == SPREAD
+        assert got.reason == "broker 3 shows a value that is older than the tombstone at offset 10"
