@@ -40,7 +40,7 @@ _TOGETHER_S = 0.05
 """For how many seconds the first commit waits for others. Those of all tables come at about the same time."""
 
 _EVEN_S = 0.3
-"""For how many seconds many rows of one view wait for the other's, without which they are compared one by one."""
+"""For how many seconds many rows of one view wait for the other's. Without these they are compared one by one."""
 
 QUERY = "compare"
 """The query's name, and that of its checkpoint."""

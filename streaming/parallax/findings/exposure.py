@@ -327,7 +327,7 @@ _SHOWING = {
     False: ("shows it", "has shown it", "showed it"),
     True: ("holds it open", "has held it open", "held it open"),
 }
-"""What a wrong broker does, has done and did, whether or not that is to hold an ended transaction open."""
+"""What a wrong broker does, has done and did. Whether it holds an ended transaction open is the key."""
 _PERFECT = {"showed it": "have shown it", "held it open": "have held it open"}
 
 

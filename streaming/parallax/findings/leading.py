@@ -164,7 +164,7 @@ def said(finding: Finding, others: Iterable[Finding], shell: Shell) -> str:
 
 
 def leads_wrongly(leader: int) -> str:
-    """Say in a sentence that the broker ``leader`` leads, although it must not; `NOBODY` if it is not known by id."""
+    """Say in a sentence that a broker leads and must not. ``leader`` is `NOBODY` if its id is not known."""
     return f"{f'Broker {leader}' if leader != NOBODY else 'A broker that shows it'} leads, and must not."
 
 
