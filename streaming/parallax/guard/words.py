@@ -62,7 +62,7 @@ def in_words(absence: Absence, now: float) -> str:
     if absence.bound_ms is None:
         why = UNCLEAR[absence.unclear or Unclear.BEFORE_WATCH]
         return f"{said}; until when it misses nothing is unknown: {why}"
-    if absence.unclear is Unclear.NO_TIME or absence.bound_ms <= absence.since_ms:
+    if absence.leaves_no_time:
         return f"{said}; what it lacks may have been cleaned from the first moment on: {NO_TIME}"
     if absence.bound_ms <= now * 1000:
         return f"{said}; what it lacks was kept until {time_text(absence.bound_ms)}, and may be gone by now"
