@@ -170,6 +170,17 @@ INCIDENTS = {
             alert("ParallaxReplicaOutage", cluster="near-outage", broker_id="2"),
         ],
     ),
+    **{
+        f"a broker does not answer, and {name} says so": Incident(
+            alert(name, cluster=f"silent {name}", broker_id="2"),
+            [alert("ParallaxBrokerUnreachable", cluster=f"silent {name}", broker_id="2")],
+            [
+                alert("ParallaxBrokerUnreachable", cluster=f"silent {name}", broker_id="3"),
+                alert("ParallaxBrokerUnreachable", cluster=f"near-silent {name}", broker_id="2"),
+            ],
+        )
+        for name in ("ParallaxReplicaOutage", "ParallaxReplicaRemoval")
+    },
     "a finding is acknowledged": Incident(
         of_finding("known", alertname="ParallaxFindingAcknowledged"),
         [of_finding("known", alertname=name) for name in OF_A_FINDING],
@@ -713,6 +724,36 @@ if INSTALLED:
             alertmanager.post(*({"labels": labels, "annotations": {"summary": "It is away"}} for labels in absent))
             until(lambda: len(titles()) == 5, "what is about no finding", timeout=60)
             assert titles()[4] == "[FIRING] It is away (and 1 more alert)"
+
+    def test_the_end_of_an_outage_is_one_message_to_chat_which_says_it_once(tmp_path: Path) -> None:
+        with Receiver() as receiver, Alertmanager(tmp_path, receiver.port, is_quick=True, speaks=True) as alertmanager:
+
+            def told() -> list[dict[str, Any]]:
+                """Each message to Slack."""
+                return [m.body["attachments"][0] for m in receiver.messages if m.path == "/slack"]
+
+            def of(name: str, broker: str = "2") -> dict[str, Any]:
+                end = {"resolved_summary": f"The outage of broker {broker} is over (cluster c)", "resolved_turn": ""}
+                end |= {"resolved_description": "Broker 2 was back in time."}
+                return {"labels": alert(name, cluster="c", broker_id=broker), "annotations": {"summary": "Away", **end}}
+
+            begun, worse = of("ParallaxReplicaOutage"), of("ParallaxReplicaRemoval")
+            alertmanager.post(begun)
+            until(lambda: len(told()) == 1, "its begin", timeout=60)
+            alertmanager.post(begun, worse)
+            until(lambda: len(told()) == 2, "that it is worse", timeout=60)
+            assert [one["title"] for one in told()] == ["[FIRING] Away"] * 2
+            ends = {"endsAt": datetime.now(UTC).isoformat()}
+            alertmanager.post(begun | ends, worse | ends)
+            until(lambda: len(told()) == 3, "its end", timeout=60)
+            assert told()[2]["title"] == "[RESOLVED] The outage of broker 2 is over (cluster c)"
+            assert told()[2]["text"].count("The outage of broker 2 is over") == 1
+            assert told()[2]["text"].count("was back in time") == 1
+            other = of("ParallaxReplicaOutage", "3")
+            alertmanager.post(other)
+            until(lambda: told()[-1]["title"].startswith("[FIRING]"), "another outage to be told by itself", timeout=60)
+            time.sleep(5)  # longer than any group waits here
+            assert [one["title"].split()[0] for one in told()[2:]] == ["[RESOLVED]", "[FIRING]"], "one end"
 
     def test_of_a_finding_whose_alerts_are_grouped_otherwise_its_end_is_told_once(tmp_path: Path) -> None:
         with (
