@@ -99,12 +99,17 @@ class Outages:
             if one.presence is not Presence.COPYING and one.unclear is not Unclear.REASSIGNED:
                 standing.setdefault(one.broker, []).append(one)
         copied: dict[int, list[Late]] = {}
+        doubted: dict[int, set[TopicPartition]] = {}
         for copy in late:
+            if copy.absence.unclear is Unclear.NO_TIME:
+                doubted.setdefault(copy.broker, set()).add(copy.place)
             if copy.is_of_an_outage:
                 copied.setdefault(copy.broker, []).append(copy)
         changes: list[Change] = []
         for broker in sorted(standing.keys() | copied.keys() | self._known.keys()):
             was = self._known.get(broker)
+            if was is not None:
+                was = was.without_verdicts(doubted.get(broker, ()))
             now = _next(broker, was, standing.get(broker, ()), copied.get(broker, ()), now_ms, is_recalled=is_recalled)
             if now is None:
                 del self._known[broker]
@@ -141,7 +146,7 @@ class Outages:
             self._told.discard(broker)
 
     def audited(self, verdicts: Mapping[TopicPartition, Result]) -> None:
-        """Keep the results of an audit of late replicas; the words about an outage's end use them.
+        """Keep the results of an audit of replicas that were late, or may have been, for the words about the end.
 
         Call it before `see` learns which replicas are no longer late.
 
@@ -149,8 +154,8 @@ class Outages:
             verdicts: by partition that has a verdict, the audit's result.
         """
         for broker, one in self._known.items():
-            mine = {place: result for place, result in verdicts.items() if place in one.late}
-            if one.ended_ms is None and mine:
+            mine = {place: result for place, result in verdicts.items() if place in one.late | one.untold}
+            if mine:
                 self._known[broker] = replace(one, verdicts={**one.verdicts, **mine})
 
     @property
@@ -179,15 +184,15 @@ def _next(
     since_away = min((one.since_ms for one in absent if one.presence is Presence.AWAY), default=now_ms)
     places = frozenset(one.place for one in late)
     doubtful = frozenset(one.place for one in late if one.absence.unclear is not None)
+    untold = {one.place for one in absent if one.unclear is Unclear.NO_TIME}
     return replace(
-        was,
+        # Who is late again, or still, has to be audited once more.
+        was.without_verdicts(places | untold),
         away_ms=(since_away if was.away_ms is None else was.away_ms) if is_away else None,
         absent=was.absent | {one.place for one in absent},
         late=was.late | places,
         doubtful=(was.doubtful - places) | doubtful,
-        untold=was.untold | {one.place for one in absent if one.unclear is Unclear.NO_TIME},
-        # Who is late again, or still, has to be audited once more.
-        verdicts={place: result for place, result in was.verdicts.items() if place not in places},
+        untold=was.untold | untold,
         is_recalled=was.is_recalled or is_recalled,
     )
 
