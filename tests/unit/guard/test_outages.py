@@ -17,6 +17,8 @@ from parallax.guard.looks import Look
 from parallax.guard.outages import headline, outage_in_words
 from parallax.guard.timekeeper import Timekeeper
 from parallax.model import TopicPartition
+from parallax.shell import Shell
+from tests.builders.absences import absence
 from tests.unit.guard.looking import HOUR, LOOK, PLACE, SKEW, START, clock, tick
 from tests.unit.guard.recording import ALL, REST, history, row, write
 
@@ -212,7 +214,7 @@ def test_a_topic_of_which_nobody_can_tell_was_not_back_in_time_and_is_kept_until
     assert "unless it is back by now" in away["what"], "the line may be written after it is"
     (outage,) = watching.said.outages
     said = outage_in_words(outage, watching.said.absent, (), (START + 30_000) / 1000)
-    assert "What 1 replica of it (orders) lacks is kept until" in said
+    assert "What it lacks of orders-0 is kept until" in said
     assert "short" not in said, "it raises no alert"
     mixed(watching, MINUTE, dict.fromkeys(ALL, 12), ALL)
     assert watching.outcome.startswith(
@@ -220,6 +222,27 @@ def test_a_topic_of_which_nobody_can_tell_was_not_back_in_time_and_is_kept_until
     )
     assert "Of 1 replica of broker 2 (short) nobody can tell whether it was back in time" in watching.outcome
     assert "Nothing is to be done" not in watching.outcome
+
+
+def test_an_outage_names_what_is_due_first_when_the_rest_is_and_the_command_that_helps() -> None:
+    places = [TopicPartition("stock", 0), *(TopicPartition("orders", number) for number in range(5))]
+    bounds = [6 * MINUTE, *[24 * HOUR] * 5]
+    absent = [absence(2, *place, bound_ms=bound, since_ms=0) for place, bound in zip(places, bounds, strict=True)]
+    outage = Outage(2, 0, away_ms=0, absent=frozenset(places))
+    shell = Shell(config="a.yaml")
+    assert outage_in_words(outage, absent, (), 0.0, shell=shell) == (
+        "What it lacks of stock-0 is kept until 1970-01-01 00:06:00 UTC at least, and what 5 other replicas lack until "
+        "1970-01-02 00:00:00 UTC (delete.retention.ms, less guard.clock_skew_ms). After that, tombstones and end "
+        "markers may be gone from the others. Bring it back before, or pause the cleaning of stock (where "
+        "ALTER_CONFIGS is missing, parallax guard status then says what to run): parallax guard hold stock -c a.yaml"
+    )
+    both = [replace(one, bound_ms=6 * MINUTE) for one in absent]
+    said = outage_in_words(outage, both, (), 0.0, shell=shell)
+    assert said.startswith("What it lacks of orders-0, orders-1, orders-2 and 3 more is kept until 1970-01-01 00:06:00")
+    assert said.endswith(": parallax guard hold TOPIC -c a.yaml")
+    behind = [replace(one, presence=Presence.BEHIND) for one in absent]
+    said = outage_in_words(replace(outage, away_ms=None), behind, (), 0.0, shell=shell)
+    assert "If that takes longer, pause the cleaning of stock (" in said
 
 
 def too_late(watching: Watching) -> None:
