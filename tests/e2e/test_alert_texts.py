@@ -112,6 +112,32 @@ if INSTALLED:
             until(lambda: len(sent.titles) == 5, "what is about no finding", timeout=60)
             assert sent.titles[4] == "[FIRING] It is away (and 1 more alert)"
 
+    def test_the_end_of_an_outage_is_one_message_to_chat_which_says_it_once(tmp_path: Path) -> None:
+        with sending(tmp_path) as sent:
+
+            def of(name: str, broker: str = "2") -> dict[str, Any]:
+                end = {"resolved_summary": f"The outage of broker {broker} is over (cluster c)", "resolved_turn": ""}
+                end |= {"resolved_description": "Broker 2 was back in time."}
+                return {"labels": alert(name, cluster="c", broker_id=broker), "annotations": {"summary": "Away", **end}}
+
+            begun, worse = of("ParallaxReplicaOutage"), of("ParallaxReplicaRemoval")
+            sent.alertmanager.post(begun)
+            until(lambda: len(sent.titles) == 1, "its begin", timeout=60)
+            sent.alertmanager.post(begun, worse)
+            until(lambda: len(sent.titles) == 2, "that it is worse", timeout=60)
+            assert sent.titles == ["[FIRING] Away"] * 2
+            sent.alertmanager.post(ended(begun), ended(worse))
+            until(lambda: len(sent.titles) == 3, "its end", timeout=60)
+            assert sent.titles[2] == "[RESOLVED] The outage of broker 2 is over (cluster c)"
+            text = sent.chat[2]["text"]
+            assert text.count("The outage of broker 2 is over") == 1
+            assert text.count("was back in time") == 1
+            for broker in "34":
+                # A second end would come with the next turn of the group, before what another broker begins.
+                sent.alertmanager.post(of("ParallaxReplicaOutage", broker))
+                until(lambda: len(sent.titles) == int(broker) + 1, "another outage, by itself", timeout=60)  # noqa: B023
+            assert [one.split()[0] for one in sent.titles[2:]] == ["[RESOLVED]", "[FIRING]", "[FIRING]"], "one end"
+
     def test_of_a_finding_whose_alerts_are_grouped_otherwise_its_end_is_told_once(tmp_path: Path) -> None:
         with sending(tmp_path, group_by="cluster") as sent:
 

@@ -707,7 +707,12 @@ def _outages(snapshot: Snapshot) -> Iterator[Metric]:
                     str(one.broker),
                     outages.headline(one, said.absent, said.late, now),
                     outages.outage_in_words(
-                        one, said.absent, said.late, now, is_audited=snapshot.audits_at is not None
+                        one,
+                        said.absent,
+                        said.late,
+                        now,
+                        is_audited=snapshot.audits_at is not None,
+                        shell=snapshot.shell,
                     ),
                     one.outcome,
                 ],

@@ -206,7 +206,8 @@ def _is_near(share: float, left: float) -> bool:
     return left <= 0 or (left < _NEAR_S and share > _NEAR_SHARE)
 
 
-OUTAGE = "ParallaxReplicaOutage"
+OUTAGE, REMOVAL = "ParallaxReplicaOutage", "ParallaxReplicaRemoval"
+UNREACHABLE = "ParallaxBrokerUnreachable"
 
 CONDITIONS: Mapping[str, Condition] = {
     "ParallaxStalled": Condition(
@@ -279,7 +280,7 @@ CONDITIONS: Mapping[str, Condition] = {
         left="Parallax reports it no longer. Which topics match: {check}",
         ended=_watches,
     ),
-    "ParallaxBrokerUnreachable": Condition(
+    UNREACHABLE: Condition(
         ("broker_reachable",),
         _where("broker_reachable", lambda value: value == 0, "broker_id"),
         _LASTS_S,
@@ -339,7 +340,7 @@ CONDITIONS: Mapping[str, Condition] = {
         # A broker that is away again is not back.
         lasts=_outage(lambda *_: True, lambda _: False),
     ),
-    "ParallaxReplicaRemoval": Condition(
+    REMOVAL: Condition(
         (_ABSENT, _BOUND, _LATE),
         _outage(_is_near, lambda reason: reason == "passed"),
         0.0,
@@ -390,8 +391,9 @@ _SAID_BY = {
     "ParallaxQueryStalled": frozenset({"ParallaxStalled", "ParallaxStorageFull"}),
     "ParallaxStalled": frozenset({"ParallaxStorageFull"}),
     "ParallaxFindingsNotWritable": frozenset({"ParallaxStorageFull"}),
+    UNREACHABLE: frozenset({OUTAGE, REMOVAL}),
 }
-"""Conditions that say no more than others: they are not reported while one of the others is.
+"""Conditions that say no more than others: they are not reported while one of the others is, of the same broker.
 
 The rules inhibit the same ones.
 """
@@ -462,6 +464,11 @@ def _about(one: Suffered, samples: Samples) -> Mapping[str, str]:
     return {**one.about, **said}
 
 
+def _says_all_of(other: Suffered, one: Suffered) -> bool:
+    """Whether a condition says all that another one says; one without labels is about the whole job."""
+    return other.alertname in _SAID_BY.get(one.alertname, ()) and other.labels.items() <= one.labels.items()
+
+
 class Watch:
     """Finds the conditions to report: `look` gets the job's samples, again and again.
 
@@ -519,12 +526,11 @@ class Watch:
         is_blind = any(CONDITIONS[name].is_blind for name in names) or 0.0 in samples.of(_READABLE).values()
         self.is_working = self._compares(samples) and not is_blind
         held = [self._seen[key][0] for key in waited if key in self._seen]
-        told = {one.alertname for one in held}
         worse = {one.name for one in held if CONDITIONS[one.alertname].worsens}
         return [
             one
             for one in held
-            if not _SAID_BY.get(one.alertname, frozenset()) & told
+            if not any(_says_all_of(other, one) for other in held)
             and (one.alertname != one.story or one.name not in worse)
         ]
 

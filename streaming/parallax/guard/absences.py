@@ -88,6 +88,24 @@ class Absence:
         """The absent replica, as (topic, partition, broker)."""
         return *self.place, self.broker
 
+    @property
+    def leaves_no_time(self) -> bool:
+        """Whether something that it lacks may have been gone from the first moment on, so that no bound is to be told.
+
+        False while nothing is cleaned (`is_held`), and where no bound is known.
+        """
+        if self.is_held or self.bound_ms is None:
+            return False
+        return self.unclear is Unclear.NO_TIME or self.bound_ms <= self.since_ms
+
+    def has_copied(self, now: Absence | None) -> bool:
+        """Whether the replica got something since: it is back, or its high watermark has moved.
+
+        Args:
+            now: its absence by a later look; None if that shows it to be absent no more.
+        """
+        return now is None or (now.lacks_from or 0) > (self.lacks_from or 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Late:

@@ -45,7 +45,8 @@ class Past:
     """One time span in which a replica was absent; times in milliseconds since 1970 UTC.
 
     Attributes:
-        absence: the absence as the clock knew it last.
+        absence: the absence as the clock knew it last before the replica copied anything: all that it lacked, and the
+            bound of that. What is left later is kept for longer, which says nothing of what it has copied.
         began_ms: when it began.
         ended_ms: the first look at which the replica was back; None if there is none.
         is_late: whether the replica copied something after its bound, or while no bound was known.
@@ -111,7 +112,7 @@ def history(looks: Sequence[Look], clock: Clock, holds: Sequence[Hold] = ()) -> 
     if first is None:
         return []
     began: dict[int, int] = {}
-    last: dict[int, Absence] = {}
+    whole: dict[int, Absence] = {}
     late: set[int] = set()
     seen: dict[int, dict[Presence, None]] = {}
     silent: dict[int, int] = {}
@@ -129,15 +130,16 @@ def history(looks: Sequence[Look], clock: Clock, holds: Sequence[Hold] = ()) -> 
             else:
                 silent.setdefault(look.broker, look.at_ms)
         now = {one.broker: one for one in clock.absences()}
-        for broker in last.keys() - now.keys():
-            past.append(Past(last[broker], began.pop(broker), at_ms, broker in late, tuple(seen.pop(broker))))
+        for broker in whole.keys() - now.keys():
+            past.append(Past(whole.pop(broker), began.pop(broker), at_ms, broker in late, tuple(seen.pop(broker))))
             late.discard(broker)
         # It counts as absent once the leader has taken it out of those in sync: it may have been silent before.
-        began |= {broker: silent.get(broker, at_ms) for broker in now.keys() - last.keys()}
+        began |= {broker: silent.get(broker, at_ms) for broker in now.keys() - whole.keys()}
         for broker, one in now.items():
             seen.setdefault(broker, {})[one.presence] = None
-        last = now
-    past += [Past(one, began[broker], None, broker in late, tuple(seen[broker])) for broker, one in last.items()]
+            if broker not in whole or not whole[broker].has_copied(one):
+                whole[broker] = one
+    past += [Past(one, began[broker], None, broker in late, tuple(seen[broker])) for broker, one in whole.items()]
     return sorted(past, key=lambda one: (one.began_ms, one.absence.broker))
 
 
@@ -179,7 +181,7 @@ def _of_past(past: Past, now_ms: float) -> str:
     when = f"from {time_text(past.began_ms)}{before} {until}"
     if was.bound_ms is None:
         kept = f"until when what it lacked was kept is not known ({UNCLEAR[was.unclear]})" if was.unclear else ""
-    elif was.bound_ms <= past.began_ms:
+    elif was.leaves_no_time or (was.bound_ms <= past.began_ms and not was.is_held):
         kept = f"what it lacked may have been cleaned from the first moment on ({NO_TIME})"
         kept += ", and it copied records" if past.is_late else ""
     elif past.ended_ms is None and was.bound_ms > now_ms:
@@ -187,8 +189,14 @@ def _of_past(past: Past, now_ms: float) -> str:
     else:
         kept = f"what it lacked was kept until {time_text(was.bound_ms)} at least"
         if past.ended_ms is not None:
-            back = "while nothing was cleaned yet" if was.is_held else "before"
-            kept += ", and it copied records after that" if past.is_late else f", and it was back {back}"
+            if past.is_late:
+                kept += ", and it copied records after that"
+            elif was.is_held:
+                kept += ", and it was back while nothing was cleaned yet"
+            elif past.ended_ms < was.bound_ms:
+                kept += ", and it was back before"
+            else:
+                kept += ", and it copied nothing that may have been cleaned before"
     return f"{who} {when}: {kept}."
 
 

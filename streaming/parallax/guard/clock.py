@@ -300,7 +300,7 @@ class Clock:
         for broker, was in before.items():
             if (
                 broker in known.replicas
-                and _has_copied(was, known.absences.get(broker))
+                and was.has_copied(known.absences.get(broker))
                 and (_is_late(was, newest.at_ms) or _copied_from_two(was, known.replicas[broker]))
             ):
                 one = Late(place, broker, newest.at_ms, self._kept.applied(was, known.assigned, self._now_ms))
@@ -399,11 +399,6 @@ class Clock:
 def _is_not_compacted(look: Look) -> bool:
     """Whether nothing is ever cleaned by key; where the policy is not known it may be."""
     return (look.policy is not None and "compact" not in look.policy) or len(look.replicas) < 2
-
-
-def _has_copied(was: Absence, now: Absence | None) -> bool:
-    """Whether a replica got something between two looks: it is back, or its high watermark has moved."""
-    return now is None or (now.lacks_from or 0) > (was.lacks_from or 0)
 
 
 def _copied_from_two(was: Absence, now: Replica) -> bool:

@@ -6,7 +6,7 @@ Log lines, alerts and the status page take their words about the end of an outag
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from parallax.audit.result import Result
@@ -57,10 +57,12 @@ class Outage:
         doubtful: those of ``late`` of which nobody can say whether they were back in time, because no bound could be
             relied on when they copied.
         untold: those of ``absent`` of which no look can say whether they are back in time, because
-            ``delete.retention.ms`` of their topic is too short (`Unclear.NO_TIME`).
+            ``delete.retention.ms`` of their topic is too short (`Unclear.NO_TIME`). An audit may still say that nothing
+            was lost (``verdicts``).
         gone: at the end of the outage, those of ``absent`` and ``late`` that no longer exist, or are no longer watched.
         differ: those of ``absent`` and ``late`` in whose partitions a finding was not over when the outage ended.
-        verdicts: by partition, the result of the audit after which the replica was no longer late.
+        verdicts: by partition of ``late`` and ``untold``, the result of an audit that began after the replica had
+            copied what it lacked.
         is_recalled: whether the outage had begun before the job was started. Results of audits before the start are not
             known then.
         ended_ms: when all replicas were back or gone, and the late ones audited; None while the outage lasts.
@@ -83,6 +85,10 @@ class Outage:
     def places(self) -> frozenset[TopicPartition]:
         """The partitions of all replicas that were absent or late in the outage."""
         return self.absent | self.late
+
+    def without_verdicts(self, places: Collection[TopicPartition]) -> Outage:
+        """Return a copy without the results of audits of some partitions, which are to be audited once more."""
+        return replace(self, verdicts={place: one for place, one in self.verdicts.items() if place not in places})
 
     @property
     def topics(self) -> str:
@@ -113,6 +119,7 @@ class Outage:
         gone = self.gone - self.late
         untold = self.untold - self.late - gone
         back = self.places - self.late - gone - untold
+        untold -= self.verdicts.keys()
         if ending is Ending.GONE:
             said.append(
                 f"Broker {self.broker} holds none of its replicas any more that were absent ({self.topics}): {_TAKEN}."
@@ -123,6 +130,7 @@ class Outage:
                 copied = "none of its replicas has copied anything"
             since = " since the job was started again" if self.is_recalled else ""
             said.append(f"Broker {self.broker} was back in time: {copied} that may have been cleaned before{since}.")
+        said += _of_audits(self)
         if untold:
             them = agreed(len(untold), "it was", "they were")
             said.append(
@@ -144,19 +152,22 @@ _TAKEN = "taken off the broker, or their topics were deleted, or are not compact
 
 
 def _of_late(outage: Outage) -> list[str]:
-    late, verdicts = outage.late, outage.verdicts
-    differ = [place for place in late if verdicts.get(place) is Result.DIVERGED]
-    agree = [place for place in late if verdicts.get(place) is Result.CONSISTENT]
-    gone = late & outage.gone - verdicts.keys()
-    untold = late - outage.gone - verdicts.keys()
-    said, known = [], late - outage.doubtful
+    said, known = [], outage.late - outage.doubtful
     if known:
-        said.append(
-            f"Broker {outage.broker} was back too late, and {counted(len(known), 'replica')} copied something late."
-        )
-    if doubtful := late - known:
+        said.append(f"Broker {outage.broker} was back too late: it copied something late of {_partitions(known)}.")
+    if doubtful := outage.late - known:
         them = agreed(len(doubtful), "it was", "they were")
         said.append(f"Of {of_it(doubtful, f'broker {outage.broker}')} nobody can tell whether {them} back in time.")
+    return said
+
+
+def _of_audits(outage: Outage) -> list[str]:
+    """What audits have said of replicas that were late, or may have been, by the time of asking."""
+    late, verdicts, said = outage.late, outage.verdicts, []
+    differ = [place for place in verdicts if verdicts[place] is Result.DIVERGED]
+    agree = [place for place in verdicts if verdicts[place] is Result.CONSISTENT]
+    gone = late & outage.gone - verdicts.keys()
+    unheard = late - outage.gone - verdicts.keys()
     if differ:
         said.append(
             f"An audit found that {counted(len(differ), 'partition')} differed "
@@ -165,7 +176,7 @@ def _of_late(outage: Outage) -> list[str]:
     if agree:
         is_known = not outage.is_recalled and not outage.differ.intersection(agree)
         said.append(
-            f"An audit compared {counted(len(agree), 'partition')} since and found no difference"
+            f"An audit compared {counted(len(agree), 'partition')} ({_partitions(agree)}) since and found no difference"
             f"{': nothing was lost there that shows' if is_known else ''}."
         )
     if gone:
@@ -174,8 +185,8 @@ def _of_late(outage: Outage) -> list[str]:
             f"{counted(len(gone), 'replica')} {are} not there any more: taken off the broker, or {were} deleted or "
             "re-created."
         )
-    if untold:
-        where = f"{counted(len(untold), 'partition')} ({_partitions(untold)})"
+    if unheard:
+        where = f"{counted(len(unheard), 'partition')} ({_partitions(unheard)})"
         said.append(f"What an audit found in {where} is not on record here: findings say where replicas differ.")
     return said
 

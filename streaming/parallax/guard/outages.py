@@ -20,12 +20,15 @@ from parallax.guard.endings import Ending, Outage, of_it
 from parallax.guard.words import who_audits
 from parallax.model import TopicPartition
 from parallax.moments import time_text
+from parallax.shell import ANYWHERE, Shell
 
 TOLD_MS = 180_000
 """For how many milliseconds the end of an outage is reported.
 
 Prometheus and its alerts must see it before the alert ends.
 """
+_TOGETHER_MS = 60_000
+"""Bounds that lie no further apart, in milliseconds, are told as one."""
 SHORT_MS = 10_000
 """How many milliseconds a broker must be away before the log says so. A shorter outage may be over by then."""
 
@@ -99,12 +102,17 @@ class Outages:
             if one.presence is not Presence.COPYING and one.unclear is not Unclear.REASSIGNED:
                 standing.setdefault(one.broker, []).append(one)
         copied: dict[int, list[Late]] = {}
+        doubted: dict[int, set[TopicPartition]] = {}
         for copy in late:
+            if copy.absence.unclear is Unclear.NO_TIME:
+                doubted.setdefault(copy.broker, set()).add(copy.place)
             if copy.is_of_an_outage:
                 copied.setdefault(copy.broker, []).append(copy)
         changes: list[Change] = []
         for broker in sorted(standing.keys() | copied.keys() | self._known.keys()):
             was = self._known.get(broker)
+            if was is not None:
+                was = was.without_verdicts(doubted.get(broker, ()))
             now = _next(broker, was, standing.get(broker, ()), copied.get(broker, ()), now_ms, is_recalled=is_recalled)
             if now is None:
                 del self._known[broker]
@@ -141,7 +149,7 @@ class Outages:
             self._told.discard(broker)
 
     def audited(self, verdicts: Mapping[TopicPartition, Result]) -> None:
-        """Keep the results of an audit of late replicas; the words about an outage's end use them.
+        """Keep the results of an audit of replicas that were late, or may have been, for the words about the end.
 
         Call it before `see` learns which replicas are no longer late.
 
@@ -149,8 +157,8 @@ class Outages:
             verdicts: by partition that has a verdict, the audit's result.
         """
         for broker, one in self._known.items():
-            mine = {place: result for place, result in verdicts.items() if place in one.late}
-            if one.ended_ms is None and mine:
+            mine = {place: result for place, result in verdicts.items() if place in one.late | one.untold}
+            if mine:
                 self._known[broker] = replace(one, verdicts={**one.verdicts, **mine})
 
     @property
@@ -179,15 +187,15 @@ def _next(
     since_away = min((one.since_ms for one in absent if one.presence is Presence.AWAY), default=now_ms)
     places = frozenset(one.place for one in late)
     doubtful = frozenset(one.place for one in late if one.absence.unclear is not None)
+    untold = {one.place for one in absent if one.unclear is Unclear.NO_TIME}
     return replace(
-        was,
+        # Who is late again, or still, has to be audited once more.
+        was.without_verdicts(places | untold),
         away_ms=(since_away if was.away_ms is None else was.away_ms) if is_away else None,
         absent=was.absent | {one.place for one in absent},
         late=was.late | places,
         doubtful=(was.doubtful - places) | doubtful,
-        untold=was.untold | {one.place for one in absent if one.unclear is Unclear.NO_TIME},
-        # Who is late again, or still, has to be audited once more.
-        verdicts={place: result for place, result in was.verdicts.items() if place not in places},
+        untold=was.untold | untold,
         is_recalled=was.is_recalled or is_recalled,
     )
 
@@ -229,7 +237,13 @@ def _too_late(outage: Outage) -> str:
 
 
 def outage_in_words(
-    outage: Outage, absent: Collection[Absence], late: Collection[Late], now: float, *, is_audited: bool = True
+    outage: Outage,
+    absent: Collection[Absence],
+    late: Collection[Late],
+    now: float,
+    *,
+    is_audited: bool = True,
+    shell: Shell = ANYWHERE,
 ) -> str:
     """Return sentences that say what an outage means now, and what a person should do.
 
@@ -241,6 +255,7 @@ def outage_in_words(
         late: all late replicas, of any brokers.
         now: seconds since 1970 UTC.
         is_audited: whether the job audits what was copied late (``audit.unread_delay_s``).
+        shell: how commands name the job.
     """
     if outage.ended_ms is not None:
         return outage.outcome
@@ -263,27 +278,42 @@ def outage_in_words(
         said.append(f"{audits[0].upper()}{audits[1:]}. This ends with an audit of the job.")
     if passed:
         said.append(
-            f"What {_named(passed)} {agreed(len(passed), 'lacks', 'lack')} may be gone from the others since "
+            f"What it lacks of {_partitions(passed)} may be gone from the others since "
             f"{time_text(min(one.bound_ms or 0 for one in passed))}: its delete.retention.ms, less "
             "guard.clock_skew_ms, has passed. Have it copy those partitions again before it leads, or have "
             "them audited once it is back."
         )
-    if left and outage.away_ms is None:
-        copies, them = agreed(len(left), "still copies", "still copy"), agreed(len(left), "it", "them")
-        said.append(
-            f"{_named(left)} {copies} what the others keep for {them} (delete.retention.ms, less guard.clock_skew_ms). "
-            "If that takes longer, raise delete.retention.ms and pause the cleaning of those topics."
-        )
-    elif left:
-        said.append(
-            f"What {_named(left)} {agreed(len(left), 'lacks', 'lack')} is kept until "
-            f"{time_text(min(one.bound_ms or 0 for one in left))} (delete.retention.ms, less guard.clock_skew_ms). "
-            "After that, tombstones and end markers may be gone from the others. Bring it back before; where that will "
-            "not do, raise delete.retention.ms and pause the cleaning of its topics."
-        )
     if untold:
         said.append(f"Until when what {_named(untold)} {agreed(len(untold), 'lacks', 'lack')} is kept is not known.")
+    if left and outage.away_ms is None:
+        copies, them = agreed(len(left), "still copies", "still copy"), agreed(len(left), "it", "them")
+        said.append(f"{_named(left)} {copies} what the others keep for {them}.")
+    if left:
+        said.append(_of_time_left(left, shell, is_away=outage.away_ms is not None))
     return " ".join(said) or f"{counted(len(mine), 'replica')} of it {agreed(len(mine), 'lacks', 'lack')} something."
+
+
+def _of_time_left(left: Collection[Absence], shell: Shell, *, is_away: bool) -> str:
+    """Until when what is due first is kept, until when the rest is, and the command that helps."""
+    bounds = {one.place: one.bound_ms or 0 for one in left}
+    first = min(bounds.values())
+    soon = [one for one in left if bounds[one.place] - first <= _TOGETHER_MS]
+    rest = [one for one in left if one not in soon]
+    kept = f"What it lacks of {_partitions(soon)} is kept until {time_text(first)} at least"
+    if rest:
+        until = time_text(min(bounds[one.place] for one in rest))
+        kept += f", and what {counted(len(rest), 'other replica')} {agreed(len(rest), 'lacks', 'lack')} until {until}"
+    topics = sorted({one.place.topic for one in soon})
+    command = shell.parallax("guard", "hold", topics[0] if len(topics) == 1 else "TOPIC", by_settings=True)
+    return (
+        f"{kept} (delete.retention.ms, less guard.clock_skew_ms). After that, tombstones and end markers may be gone "
+        f"from the others. {'Bring it back before, or' if is_away else 'If that takes longer,'} pause the cleaning "
+        f"of {named(topics)} (where ALTER_CONFIGS is missing, parallax guard status then says what to run): {command}"
+    )
+
+
+def _partitions(replicas: Collection[Absence]) -> str:
+    return named(one.place.name for one in replicas)
 
 
 def _absent(outage: Outage, absent: Collection[Absence]) -> list[Absence]:

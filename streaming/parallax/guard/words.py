@@ -62,11 +62,11 @@ def in_words(absence: Absence, now: float) -> str:
     if absence.bound_ms is None:
         why = UNCLEAR[absence.unclear or Unclear.BEFORE_WATCH]
         return f"{said}; until when it misses nothing is unknown: {why}"
-    if absence.unclear is Unclear.NO_TIME or absence.bound_ms <= absence.since_ms:
+    if absence.leaves_no_time:
         return f"{said}; what it lacks may have been cleaned from the first moment on: {NO_TIME}"
     if absence.bound_ms <= now * 1000:
         return f"{said}; what it lacks was kept until {time_text(absence.bound_ms)}, and may be gone by now"
-    return f"{said}; what it lacks is kept until {time_text(absence.bound_ms)}"
+    return f"{said}; what it lacks is kept until {time_text(absence.bound_ms)} at least"
 
 
 def summed(absences: Absences, now: float) -> str:
@@ -123,7 +123,7 @@ def late_in_words(
     if slow:
         parts.append(f"{_replicas(slow)} may have missed {_MISSED}: {UNCLEAR[Unclear.SLOW]}")
     for unclear, those in untold.items():
-        parts.append(f"{_replicas(those)} {agreed(len(those), 'is', 'are')} back, and {_UNTOLD}: {UNCLEAR[unclear]}")
+        parts.append(f"{_replicas(those)} came back, and {_UNTOLD}: {UNCLEAR[unclear]}")
     if anew:
         whose = named(_replica(one) for one in anew)
         since = time_text(min(one.absence.since_ms for one in anew))
@@ -141,7 +141,7 @@ def late_in_short(late: Late) -> str:
     if late.absence.unclear is Unclear.SLOW:
         return f"it may have missed {_MISSED}: {UNCLEAR[Unclear.SLOW]}"
     if late.absence.unclear is not None:
-        return f"it is back, and {_UNTOLD}: {UNCLEAR[late.absence.unclear]}"
+        return f"it came back, and {_UNTOLD}: {UNCLEAR[late.absence.unclear]}"
     return f"it copied its log late and may have missed {_MISSED}"
 
 

@@ -365,7 +365,7 @@ def test_the_outage_of_a_broker_is_told_in_words_and_what_came_of_it(state: Moni
     state.update_absences(Absences((away,), outages=known.all))
     (labels,) = outage_info(state)
     assert labels["headline"] == "Broker 2 has been away for too long (orders)"
-    assert "1 replica of it (orders) lacks may be gone from the others since 1970-01-01 00:01:05 UTC" in labels["now"]
+    assert "What it lacks of orders-0 may be gone from the others since 1970-01-01 00:01:05 UTC" in labels["now"]
     back = late(away, 80_000)
     known.see([], [back], 80_000)
     state.update_absences(Absences(late=(back,), outages=known.all))

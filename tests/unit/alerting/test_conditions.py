@@ -227,6 +227,28 @@ def test_a_replica_that_is_away_is_told_by_broker_as_its_time_runs_out() -> None
     assert looking.after(20, {}) == []
 
 
+def outage(broker_id: str, since_s: float, left_s: float, now: float) -> Series:
+    """A replica of a broker is absent: for so long by now, and with so much time left."""
+    replica = (("broker_id", broker_id), ("partition", "0"), ("topic", "orders"))
+    return {
+        "replica_absent_since_timestamp_seconds": {(*replica, ("presence", "away")): now - since_s},
+        "replica_removal_bound_timestamp_seconds": {replica: now + left_s},
+    }
+
+
+def test_a_broker_whose_outage_is_told_is_not_told_to_be_silent_as_well() -> None:
+    looking, end = Looking(), 400.0
+    away = {**broker(0), **outage("2", since_s=86_000, left_s=10_000, now=looking.now + end)}
+    assert looking.after(end, away) == [name_of("ParallaxReplicaOutage", {"broker_id": "2"})]
+    assert DOWN in looking.watch.pending, "so one that was told before it is not over"
+
+
+def test_a_broker_is_told_to_be_silent_while_the_outage_of_another_one_is_told() -> None:
+    looking, end = Looking(), 400.0
+    away = {**broker(0), **outage("1", since_s=86_000, left_s=10_000, now=looking.now + end)}
+    assert looking.after(end, away) == [DOWN, name_of("ParallaxReplicaOutage", {"broker_id": "1"})]
+
+
 def test_an_outage_is_not_over_while_the_broker_is_away_again() -> None:
     looking = Looking()
     replica = (("broker_id", "2"), ("partition", "0"), ("topic", "orders"))

@@ -128,6 +128,40 @@ def test_one_that_was_away_and_then_behind_is_said_to_have_been_both(tmp_path: P
     assert said.startswith(f"Broker 2 was away, then behind from {SINCE} to 2023-11-14 22:26:20 UTC: ")
 
 
+def copied_before_it_was_in_sync(storage: Path, **said: int) -> None:
+    """Broker 2 is away for two minutes, has all of the leader's log again then, and is in sync a minute later."""
+    ticks = history(away_from=10 * MINUTE, until=12 * MINUTE, **said)
+    copied = tick(12 * MINUTE, {1: 22, 2: 22, 3: 22}, (1, 3), **said)
+    write(storage, *ticks, copied, tick(13 * MINUTE, dict.fromkeys(ALL, 23), ALL, **said))
+
+
+def test_a_bound_is_of_what_a_replica_lacked_before_it_copied_anything(tmp_path: Path) -> None:
+    copied_before_it_was_in_sync(tmp_path, retention=2 * MINUTE)
+    (said,) = facts(tmp_path, HOUR, skew=5_000)
+    assert said == (
+        f"Broker 2 was away, then behind from {SINCE} to 2023-11-14 22:26:20 UTC: what it lacked was kept until "
+        "2023-11-14 22:24:14 UTC at least, and it copied records after that."
+    )
+
+
+def test_where_no_time_is_left_an_absence_has_no_bound_whatever_was_copied_since(tmp_path: Path) -> None:
+    copied_before_it_was_in_sync(tmp_path, retention=15_000)
+    (said,) = facts(tmp_path, HOUR, skew=MINUTE)
+    assert said.endswith(
+        "what it lacked may have been cleaned from the first moment on "
+        "(delete.retention.ms less guard.clock_skew_ms leaves no time), and it copied records."
+    )
+
+
+def test_one_that_copied_in_steps_each_in_time_is_said_to_have_missed_nothing(tmp_path: Path) -> None:
+    ticks = history(away_from=10 * MINUTE, until=12 * MINUTE, retention=4 * MINUTE)
+    some = tick(12 * MINUTE, {1: 22, 2: 21, 3: 22}, (1, 3), retention=4 * MINUTE)
+    write(tmp_path, *ticks, some, tick(13 * MINUTE, dict.fromkeys(ALL, 23), ALL, retention=4 * MINUTE))
+    (said,) = facts(tmp_path, HOUR)
+    assert "to 2023-11-14 22:26:20 UTC: what it lacked was kept until 2023-11-14 22:26:19 UTC" in said
+    assert said.endswith("at least, and it copied nothing that may have been cleaned before.")
+
+
 def test_an_absence_begins_when_the_broker_fell_silent_and_not_when_it_was_out_of_sync(tmp_path: Path) -> None:
     silent = tick(10 * MINUTE, {1: 20, 2: None, 3: 20}, ALL)
     ticks = [*history(away_from=HOUR, until=10 * MINUTE), silent]

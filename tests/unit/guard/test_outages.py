@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from parallax.guard.looks import Look
 from parallax.guard.outages import headline, outage_in_words
 from parallax.guard.timekeeper import Timekeeper
 from parallax.model import TopicPartition
+from parallax.shell import Shell
+from tests.builders.absences import absence
 from tests.unit.guard.looking import HOUR, LOOK, PLACE, SKEW, START, clock, tick
 from tests.unit.guard.recording import ALL, REST, history, row, write
 
@@ -55,9 +57,10 @@ class Watching:
     def both(self, at: int, ends: dict[int, int | None], isr: tuple[int, ...]) -> None:
         self.see(at, tick(at, ends, isr), tick(at, ends, isr, place=OTHER))
 
-    def audit(self, at: int, **verdicts: Result) -> None:
+    def audit(self, at: int, of: Mapping[TopicPartition, Result] | None = None, **verdicts: Result) -> None:
         self.at = at
-        partitions = tuple(PartitionResult("orders", int(name[1:]), result) for name, result in verdicts.items())
+        places = {TopicPartition("orders", int(name[1:])): result for name, result in verdicts.items()} | dict(of or {})
+        partitions = tuple(PartitionResult(*place, result) for place, result in places.items())
         with structlog.testing.capture_logs() as logged:
             self.keeper.audited(AuditReport("brokers", (START + at) / 1000, (START + at + 1) / 1000, partitions))
         self.logged += logged
@@ -112,7 +115,7 @@ def test_of_replicas_whose_time_nobody_knows_it_is_not_said_that_they_were_late(
     assert over.outcome.startswith("Of 1 replica of broker 2 (short) nobody can tell whether it was back in time.")
     both = replace(over, late=frozenset({PLACE, SHORT}))
     assert headline(both, (), (), 0) == "Broker 2 was back too late (orders, short)"
-    assert both.outcome.startswith("Broker 2 was back too late, and 1 replica copied something late. Of 1 replica of")
+    assert both.outcome.startswith("Broker 2 was back too late: it copied something late of orders-0. Of 1 replica of")
 
 
 @pytest.mark.parametrize("ends", [reassigned, not_compacted, deleted])
@@ -211,7 +214,7 @@ def test_a_topic_of_which_nobody_can_tell_was_not_back_in_time_and_is_kept_until
     assert "unless it is back by now" in away["what"], "the line may be written after it is"
     (outage,) = watching.said.outages
     said = outage_in_words(outage, watching.said.absent, (), (START + 30_000) / 1000)
-    assert "What 1 replica of it (orders) lacks is kept until" in said
+    assert "What it lacks of orders-0 is kept until" in said
     assert "short" not in said, "it raises no alert"
     mixed(watching, MINUTE, dict.fromkeys(ALL, 12), ALL)
     assert watching.outcome.startswith(
@@ -219,6 +222,86 @@ def test_a_topic_of_which_nobody_can_tell_was_not_back_in_time_and_is_kept_until
     )
     assert "Of 1 replica of broker 2 (short) nobody can tell whether it was back in time" in watching.outcome
     assert "Nothing is to be done" not in watching.outcome
+
+
+def test_an_outage_names_what_is_due_first_when_the_rest_is_and_the_command_that_helps() -> None:
+    places = [TopicPartition("stock", 0), *(TopicPartition("orders", number) for number in range(5))]
+    bounds = [6 * MINUTE, *[24 * HOUR] * 5]
+    absent = [absence(2, *place, bound_ms=bound, since_ms=0) for place, bound in zip(places, bounds, strict=True)]
+    outage = Outage(2, 0, away_ms=0, absent=frozenset(places))
+    shell = Shell(config="a.yaml")
+    assert outage_in_words(outage, absent, (), 0.0, shell=shell) == (
+        "What it lacks of stock-0 is kept until 1970-01-01 00:06:00 UTC at least, and what 5 other replicas lack until "
+        "1970-01-02 00:00:00 UTC (delete.retention.ms, less guard.clock_skew_ms). After that, tombstones and end "
+        "markers may be gone from the others. Bring it back before, or pause the cleaning of stock (where "
+        "ALTER_CONFIGS is missing, parallax guard status then says what to run): parallax guard hold stock -c a.yaml"
+    )
+    both = [replace(one, bound_ms=6 * MINUTE) for one in absent]
+    said = outage_in_words(outage, both, (), 0.0, shell=shell)
+    assert said.startswith("What it lacks of orders-0, orders-1, orders-2 and 3 more is kept until 1970-01-01 00:06:00")
+    assert said.endswith(": parallax guard hold TOPIC -c a.yaml")
+    behind = [replace(one, presence=Presence.BEHIND) for one in absent]
+    said = outage_in_words(replace(outage, away_ms=None), behind, (), 0.0, shell=shell)
+    assert "If that takes longer, pause the cleaning of stock (" in said
+
+
+def too_late(watching: Watching) -> None:
+    """Broker 2 comes back too late with one partition; of another one nobody can tell."""
+    mixed(watching, 0, {1: 10, 2: 10, 3: 10}, ALL)
+    mixed(watching, 2_000, {1: 12, 2: None, 3: 12}, REST)
+    mixed(watching, 2 * HOUR, dict.fromkeys(ALL, 12), ALL)
+
+
+IN_DOUBT = "Of 1 replica of broker 2 (short) nobody can tell whether it was back in time"
+
+
+def test_the_end_names_what_came_late_and_leaves_no_doubt_that_an_audit_has_settled(tmp_path: Path) -> None:
+    watching = Watching(tmp_path)
+    too_late(watching)
+    watching.audit(2 * HOUR + 10, {PLACE: Result.CONSISTENT, SHORT: Result.CONSISTENT})
+    assert watching.outcome == (
+        "Broker 2 was back too late: it copied something late of orders-0. An audit compared 2 partitions (orders-0, "
+        "short-0) since and found no difference: nothing was lost there that shows."
+    )
+
+
+def test_a_doubt_of_which_an_audit_says_nothing_is_left_at_the_end(tmp_path: Path) -> None:
+    watching = Watching(tmp_path)
+    too_late(watching)
+    watching.audit(2 * HOUR + 10, p0=Result.CONSISTENT)
+    assert "An audit compared 1 partition (orders-0) since" in watching.outcome
+    assert IN_DOUBT in watching.outcome
+
+
+@pytest.mark.parametrize("began", [-MINUTE, 10])
+def test_only_an_audit_that_began_after_the_copy_settles_a_doubt(tmp_path: Path, began: int) -> None:
+    watching = Watching(tmp_path)
+    too_late(watching)
+    watching.audit(2 * HOUR + 10, p0=Result.CONSISTENT)
+    watching.audit(2 * HOUR + began, {SHORT: Result.CONSISTENT})
+    assert (IN_DOUBT in watching.outcome) is (began < 0)
+
+
+def test_an_audit_while_the_replica_is_away_settles_no_doubt(tmp_path: Path) -> None:
+    watching = Watching(tmp_path)
+    mixed(watching, 0, {1: 10, 2: 10, 3: 10}, ALL)
+    mixed(watching, 2_000, {1: 10, 2: None, 3: 10}, REST)
+    watching.audit(3_000, {SHORT: Result.CONSISTENT})
+    mixed(watching, MINUTE, dict.fromkeys(ALL, 10), ALL)
+    assert IN_DOUBT in watching.outcome
+
+
+def test_a_doubt_that_ends_while_the_end_is_told_is_left_out_of_it(tmp_path: Path) -> None:
+    watching = Watching(tmp_path)
+    mixed(watching, 0, {1: 10, 2: 10, 3: 10}, ALL)
+    mixed(watching, 2_000, {1: 12, 2: None, 3: 12}, REST)
+    mixed(watching, MINUTE, dict.fromkeys(ALL, 12), ALL)
+    assert IN_DOUBT in watching.outcome
+    watching.audit(2 * MINUTE, {SHORT: Result.CONSISTENT})
+    assert watching.outcome == (
+        "Broker 2 was back in time: 1 replica of it (orders) has copied nothing that may have been cleaned before. An "
+        "audit compared 1 partition (short-0) since and found no difference: nothing was lost there that shows."
+    )
 
 
 def test_of_an_outage_of_none_but_such_topics_it_is_not_said_that_it_was_back_in_time(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_what_was_recorded_tells_who_is_absent_without_a_job(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("ticks", "said"),
     [
-        ((IN_TIME, AWAY), "away; what it lacks is kept until 2023-11-14 23:13:14 UTC"),
+        ((IN_TIME, AWAY), "away; what it lacks is kept until 2023-11-14 23:13:14 UTC at least"),
         (
             (AWAY,),
             "away; until when it misses nothing is unknown: what the others had when it was last seen is not recorded",
@@ -169,12 +169,12 @@ def test_of_a_copy_that_nobody_can_tell_whether_it_was_in_time_no_loss_is_said(t
     (late,) = keeper.said.late
     for unclear in (Unclear.NO_TIME, Unclear.SETTINGS, Unclear.BEFORE_WATCH):
         untold = replace(late, absence=replace(late.absence, unclear=unclear))
-        why = f"is back, and nobody can tell whether in time: {UNCLEAR[unclear]}"
+        why = f"came back, and nobody can tell whether in time: {UNCLEAR[unclear]}"
         assert late_in_words([untold], {PLACE: 5.0}, 5.0).startswith(f"orders-0 on broker 2 {why}; the job audits")
         assert late_in_short(untold) == f"it {why}"
     said = late_in_words([late, replace(untold, place=TopicPartition("orders", 1))], {}, 5.0)
     assert said.startswith("orders-0 on broker 2 copied its log late")
-    assert "; orders-1 on broker 2 is back, and nobody can tell" in said
+    assert "; orders-1 on broker 2 came back, and nobody can tell" in said
 
 
 def test_late_copies_in_words_with_when_the_job_audits_them(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from parallax.addresses import is_address
+from parallax.alerting.conditions import name_of
 from parallax.alerting.places import Places
 from parallax.alerting.webhook.alerts import OF_THE_END, TURN, Alert, Status, is_of_the_job, stands_in_words
 from parallax.alerting.webhook.outbox import OTHERS, Message
@@ -268,7 +269,9 @@ def _pagerduty(message: Message, settings: WebhookSettings, places: Places) -> S
 
 def _details(alert: Alert, message: Message) -> dict[str, str]:
     """What PagerDuty shows of an alert: a field with what it is, and one with the command alone, to be copied."""
-    fields = {alert.name: _description(alert, message), f"{alert.name} command": alert.annotations.get("command", "")}
+    # A condition that became worse keeps its incident, and is named as the alert that it is now.
+    name = name_of(alert.alertname, alert.labels) if alert.is_of_the_job else alert.name
+    fields = {name: _description(alert, message), f"{name} command": alert.annotations.get("command", "")}
     return {name: text for name, text in fields.items() if text}
 
 

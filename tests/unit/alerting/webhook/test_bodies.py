@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
 import pytest
 
-from parallax.alerting.conditions import CONDITIONS
+from parallax.alerting.conditions import CONDITIONS, Suffered
 from parallax.alerting.listing import FindingState, Turn, headline, what_came_of_it
 from parallax.alerting.places import Places
+from parallax.alerting.webhook.alerts import of_condition
 from parallax.alerting.webhook.bodies import MOST_ALERTS, bodies
 from parallax.alerting.webhook.outbox import Message, Outbox, Pace
 from parallax.config import WebhookSettings
@@ -245,6 +247,14 @@ def test_an_acknowledgement_of_some_findings_says_which_and_is_no_event_for_page
     title, *lines = as_posted(left, SLACK)["text"].split("\n•")
     assert "Broker 3 still shows a deleted record of orders-0 (cluster lab) (4 findings over) · " in title
     assert [line.strip().startswith("(over) ") for line in lines] == [True, True, True, True]
+
+
+def test_an_outage_that_became_worse_is_named_as_the_alert_that_it_is_by_now() -> None:
+    begun, about = datetime(2026, 1, 1, tzinfo=UTC), {"headline": "Broker 2 is away", "now": "Bring it back."}
+    first = of_condition(Suffered("ParallaxReplicaOutage", {"broker_id": "2"}, begun, about), None, LAB)
+    worse = of_condition(Suffered("ParallaxReplicaRemoval", {"broker_id": "2"}, begun, about), first, LAB)
+    details = as_posted(Message(worse.group, (worse,), "k"), PAGERDUTY)["payload"]["custom_details"]
+    assert details == {'ParallaxReplicaRemoval{broker_id="2"}': "Bring it back."}
 
 
 def test_what_becomes_worse_is_another_incident_at_pagerduty_and_all_end_together() -> None:
