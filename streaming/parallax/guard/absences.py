@@ -90,7 +90,7 @@ class Absence:
 
     @property
     def leaves_no_time(self) -> bool:
-        """Whether something that it lacks may have been gone from the first moment on, so that no bound is to be told.
+        """Whether something that it lacks may have been gone from the first moment on, so that no bound is reported.
 
         False while nothing is cleaned (`is_held`), and where no bound is known.
         """

@@ -28,7 +28,7 @@ TOLD_MS = 180_000
 Prometheus and its alerts must see it before the alert ends.
 """
 _TOGETHER_MS = 60_000
-"""Bounds that lie no further apart, in milliseconds, are told as one."""
+"""Bounds that lie no further apart, in milliseconds, are reported as one."""
 SHORT_MS = 10_000
 """How many milliseconds a broker must be away before the log says so. A shorter outage may be over by then."""
 
