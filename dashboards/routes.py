@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from dashboards.expressions import ABSENT, TARGET
 from dashboards.findings import KNOWN, LESS, WORSE
 from dashboards.written import written
-from parallax.alerting.conditions import OUTAGE, REMOVAL, UNREACHABLE
+from parallax.alerting.conditions import OUTAGE, REMOVAL
 from parallax.alerting.listing import ALARMS
 from parallax.model import Severity
 
@@ -29,8 +29,7 @@ _HEAD = """# An Alertmanager for Parallax: alertmanager --config.file=alertmanag
 # its own. It has one by its next alert or, where that has paged before, by ParallaxFindingWorse with the label
 # outgrown. A page goes on until its finding is over, and each of them is resolved then. No page suppresses another one
 # that was not acknowledged: Alertmanager forgets a suppressed one after twice repeat_interval, and resolves it no more.
-# So close the incident of a page that was acknowledged here for longer by hand. For the same reason close that of a
-# ParallaxBrokerUnreachable whose broker answers, if the alert on its outage goes on for a quarter of an hour more.
+# So close the incident of a page that was acknowledged here for longer by hand.
 #
 # What is resolved has the annotations of its last firing: summary and description may speak of the present. So show
 # resolved_summary and resolved_description of it, as parallax.tmpl does; a webhook gets all of them. Those of a finding
@@ -175,10 +174,6 @@ def routes() -> str:
                     _inhibit(["alertname = ParallaxStalled"], "alertname = ParallaxQueryStalled", target),
                     # An outage that has become worse is one story: it is not told again that it goes on.
                     _inhibit([f"alertname = {REMOVAL}"], f"alertname = {OUTAGE}", ["cluster", "broker_id"]),
-                    # That the broker does not answer is part of that story.
-                    _inhibit(
-                        [f"alertname =~ {OUTAGE}|{REMOVAL}"], f"alertname = {UNREACHABLE}", ["cluster", "broker_id"]
-                    ),
                     # It is still open: Alertmanager sends no resolved message about what it suppresses.
                     _inhibit([f"alertname = {KNOWN}"], f"alertname =~ {by_state}|{WORSE}|{LESS}", finding),
                     # It has paged, is less grave by now, and not over.

@@ -26,7 +26,7 @@ from dashboards.expressions import (
 from dashboards.findings import FindingAlerts
 from dashboards.parameters import Parameters
 from dashboards.written import written
-from parallax.alerting.conditions import OUTAGE
+from parallax.alerting.conditions import OUTAGE, REMOVAL, UNREACHABLE
 from parallax.guard.absences import NO_OUTAGE
 from parallax.guard.endings import ANSWERS as ANSWERS_AGAIN
 from parallax.guard.endings import NOT_HELD
@@ -204,7 +204,11 @@ class Rules(Alerts):
             self._lasting(
                 "ParallaxBrokerUnreachable",
                 p.unreachable_for,
-                lambda known: f"min by (cluster, broker_id) ({known('broker_reachable')}) == 0",
+                # An outage that was alerted of first says so. One that is alerted of later does not end this.
+                lambda known: (
+                    f"min by (cluster, broker_id) ({known('broker_reachable')}) == 0 unless on (cluster, broker_id) "
+                    f"({_firing(OUTAGE, REMOVAL)} unless on (cluster, broker_id) {_firing(UNREACHABLE)})"
+                ),
                 "warning",
                 f"Parallax cannot reach broker {{{{ $labels.broker_id }}}}{FOR}",
                 f"Broker {{{{ $labels.broker_id }}}} has not answered for {p.unreachable_for}: a job of Parallax "
@@ -485,3 +489,8 @@ class Rules(Alerts):
                 "version does not know. They raise no alert.",
             ),
         ]
+
+
+def _firing(*alertnames: str) -> str:
+    """An expression for alerts that fire."""
+    return f'ALERTS{{alertname=~"{"|".join(alertnames)}", alertstate="firing"}}'

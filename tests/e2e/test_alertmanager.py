@@ -109,17 +109,6 @@ INCIDENTS = {
             alert("ParallaxReplicaOutage", cluster="near-outage", broker_id="2"),
         ],
     ),
-    **{
-        f"a broker does not answer, and {name} says so": Incident(
-            alert(name, cluster=f"silent {name}", broker_id="2"),
-            [alert("ParallaxBrokerUnreachable", cluster=f"silent {name}", broker_id="2")],
-            [
-                alert("ParallaxBrokerUnreachable", cluster=f"silent {name}", broker_id="3"),
-                alert("ParallaxBrokerUnreachable", cluster=f"near-silent {name}", broker_id="2"),
-            ],
-        )
-        for name in ("ParallaxReplicaOutage", "ParallaxReplicaRemoval")
-    },
     "a finding is acknowledged": Incident(
         of_finding("known", alertname="ParallaxFindingAcknowledged"),
         [of_finding("known", alertname=name) for name in OF_A_FINDING],

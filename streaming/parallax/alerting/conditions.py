@@ -393,9 +393,10 @@ _SAID_BY = {
     "ParallaxFindingsNotWritable": frozenset({"ParallaxStorageFull"}),
     UNREACHABLE: frozenset({OUTAGE, REMOVAL}),
 }
-"""Conditions that say no more than others: they are not reported while one of the others is, of the same broker.
+"""Conditions that say no more than others: none begins to be reported while one of the others is, of the same broker.
 
-The rules inhibit the same ones.
+What is reported already goes on until it is over, for nothing would tell its end otherwise. Of a broker that does not
+answer the rules do the same. The other ones Alertmanager inhibits.
 """
 
 
@@ -479,6 +480,7 @@ class Watch:
         self._seen: dict[str, tuple[Suffered, float, float]] = {}
         self._wrong_at: dict[str, float] = {}
         self._compared_at: float | None = None
+        self._reported: frozenset[str] = frozenset()
         self.is_working = False
         """Whether, when it last looked, the job compared at least one partition, and nothing made it blind."""
         self.can_end = False
@@ -493,7 +495,8 @@ class Watch:
         """Take in the samples of a moment, and return the conditions to report now.
 
         A condition is reported once it has been true for its `Condition.wait_s` seconds, until it has not been true for
-        a minute. It is left out while another condition is reported that explains it, or that makes it worse.
+        a minute. It does not begin to be reported while another condition is that explains it. It is left out while
+        one is reported that makes it worse.
         """
         now = samples.now
         wrong = [(name, labels) for name, one in CONDITIONS.items() for labels in one.found(samples)]
@@ -527,12 +530,14 @@ class Watch:
         self.is_working = self._compares(samples) and not is_blind
         held = [self._seen[key][0] for key in waited if key in self._seen]
         worse = {one.name for one in held if CONDITIONS[one.alertname].worsens}
-        return [
+        reported = [
             one
             for one in held
-            if not any(_says_all_of(other, one) for other in held)
+            if (name_of(one.alertname, one.labels) in self._reported or not any(_says_all_of(it, one) for it in held))
             and (one.alertname != one.story or one.name not in worse)
         ]
+        self._reported = frozenset(name_of(one.alertname, one.labels) for one in reported)
+        return reported
 
     def _compares(self, samples: Samples) -> bool:
         compares = bool(samples.of(_HEARTBEAT)) and bool(samples.of("findings_loaded"))

@@ -243,6 +243,14 @@ def test_a_broker_whose_outage_is_told_is_not_told_to_be_silent_as_well() -> Non
     assert DOWN in looking.watch.pending, "so one that was told before it is not over"
 
 
+def test_a_broker_that_was_told_to_be_silent_before_its_outage_was_stays_so_until_it_answers() -> None:
+    looking, story = Looking(), name_of("ParallaxReplicaOutage", {"broker_id": "2"})
+    assert looking.after(400, broker(0)) == [DOWN]
+    away = outage("2", since_s=86_000, left_s=10_000, now=looking.now)
+    assert looking.after(100, {**broker(0), **away}) == [DOWN, story]
+    assert looking.after(OVER_S + 5, {**broker(1), **away}) == [story], "its own end is said"
+
+
 def test_a_broker_is_told_to_be_silent_while_the_outage_of_another_one_is_told() -> None:
     looking, end = Looking(), 400.0
     away = {**broker(0), **outage("1", since_s=86_000, left_s=10_000, now=looking.now + end)}
