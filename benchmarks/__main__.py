@@ -6,7 +6,10 @@ import argparse
 import subprocess
 import sys
 
-NAMES = ("read", "source", "compare", "state", "many", "probe", "page", "latency", "partitions", "cluster")
+NAMES = (
+    *("read", "source", "compare", "spared", "state", "many", "probe"),
+    *("page", "latency", "partitions", "cluster", "shared", "audit"),
+)
 
 
 def main() -> int:
