@@ -90,6 +90,7 @@ class Planned(threading.Thread):
         self._is_over = threading.Event()
 
     def run(self) -> None:
+        """Collect until `batches` is called."""
         while not self._is_over.wait(0.3):
             for path in (self._storage / "checkpoints" / QUERY / "offsets").glob("[0-9]*"):
                 if int(path.name) not in self._offsets:
