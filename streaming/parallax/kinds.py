@@ -117,6 +117,10 @@ class Extent(StrEnum):
     """All from the transaction's first record on: consumers in read_committed get nothing there."""
 
 
+STOPS_AT = "the last stable offset there"
+"""What the words on a frozen replica call the offset at which its consumers stop, where its number is not given."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """All properties and texts of one kind of finding.
@@ -204,7 +208,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         headline="Broker {broker} holds an ended transaction of {partition} open",
         led=": read_committed stands still",
         not_led=": keep it from leading, or read_committed stands still",
-        consumers="in read_committed get nothing beyond the last stable offset there",
+        consumers=f"in read_committed get nothing beyond {STOPS_AT}",
         case=remedies.MISSED_MARKER,
         proof=Proves.END_MARKER,
         wrong=Wrong.OPEN,

@@ -13,7 +13,7 @@ from parallax.counts import brokers_text
 from parallax.findings.cleared import Shown, cleared, holds_open, outcomes_of, shows_against_its_end
 from parallax.findings.finding import Finding, effect_in, evidence_of, has_spread, is_blocking, is_shared
 from parallax.findings.repair import Repair
-from parallax.kinds import OPEN_KINDS, OUTCOME_KINDS
+from parallax.kinds import OPEN_KINDS, OUTCOME_KINDS, STOPS_AT
 from parallax.model import NOBODY, UNKNOWN, FindingKind
 from parallax.shell import Shell
 from parallax.sides import Shows, Side, outcomes_on
@@ -104,7 +104,7 @@ class Grounds:
         answers = evidence_of(self.finding).get("replicas", {})
         stands = answers.get(str(self.finding.broker), {}).get("last_stable_offset")
         return consumers.replace(
-            "that offset",
+            STOPS_AT,
             "their last stable offset" if stands is None or has_spread(self.finding) else f"offset {stands}",
         )
 
