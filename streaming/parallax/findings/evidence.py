@@ -141,6 +141,7 @@ class _Evidence(_Part):
     record_offset: int = UNKNOWN
     met: _Met | None = None
     showed: list[int] = []
+    since_epoch: int = UNKNOWN
     differing: list[_Differing] = []
 
 

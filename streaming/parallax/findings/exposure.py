@@ -36,7 +36,7 @@ from parallax.findings.finding import (
     showed_in,
 )
 from parallax.findings.incident import shown_of, wrong_offsets
-from parallax.findings.onset import Onset, onsets_in
+from parallax.findings.onset import SINCE_EPOCH, Onset, onsets_in
 from parallax.kinds import KINDS, OPEN_KINDS, Extent
 from parallax.model import NOBODY, UNKNOWN, FindingStatus
 from parallax.moments import utc_text
@@ -232,15 +232,17 @@ def committed_since(committed: int, wrong: Iterable[Reign]) -> tuple[Reign, ...]
 def wrong_reigns(finding: Finding, found: Iterable[Reign]) -> list[Reign]:
     """Return those of some periods in which a replica led that is wrong in what a finding says.
 
-    A log that was truncated had what it lost for as long as it led in the epoch of that. A period that had ended before
-    the last look at which its broker showed otherwise is left out.
+    A log that was truncated had what it lost for as long as it led in the epoch of that. Left out are periods that had
+    ended before that was written which proves a replica wrong, or before the last look at which their broker showed
+    otherwise.
 
     Args:
         finding: the finding's last event.
         found: the periods in which brokers led the partition around the time of the finding.
     """
-    wrong, lost, onsets = wrong_brokers(finding), claim_of(finding).lost_epoch, _onsets(finding)
-    mine = (reign for reign in found if reign.broker in wrong and reign.epochs[1] > lost)
+    wrong, onsets = wrong_brokers(finding), _onsets(finding)
+    since = max(claim_of(finding).lost_epoch + 1, int(evidence_of(finding).get(SINCE_EPOCH, UNKNOWN)))
+    mine = (reign for reign in found if reign.broker in wrong and reign.epochs[1] >= since)
     return [reign for reign in mine if not _ended_before(reign, onsets.get(reign.broker, Onset()))]
 
 

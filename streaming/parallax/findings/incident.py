@@ -34,9 +34,9 @@ from parallax.findings.finding import (
 )
 from parallax.findings.internal_keys import key_as_text
 from parallax.findings.members import OPEN, Array, Group, MemberRow, Members, State, count
-from parallax.findings.onset import ONSETS, Onset, noted, onsets_in
+from parallax.findings.onset import ONSETS, SINCE_EPOCH, Onset, noted, onsets_in, since_epoch
 from parallax.findings.summary import incident, variant_of_many
-from parallax.kinds import KINDS
+from parallax.kinds import KINDS, OUTCOME_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingStatus, Rule, Severity, id_of
 from parallax.moments import from_milliseconds
 from parallax.sides import as_document
@@ -157,6 +157,7 @@ def incident_event(
         VARIANT: str(variant_of_many(group)),
         SHOWED: sorted(showed),
         ONSETS: noted(_onsets(before, singles), showed, {}, at),
+        SINCE_EPOCH: _since_epoch(group, members, known),
     }
     if status is FindingStatus.RESOLVED:
         had_spread = known is not None and has_spread(known)
@@ -254,6 +255,16 @@ def any_exposed(accused: int, proofs: Sequence[Proof]) -> bool:
 def group_of(finding: Finding) -> Group:
     """Return the group of a finding, made of its partition, accused, kind and rule."""
     return Group(finding.place, finding.broker, finding.kind, finding.rule)
+
+
+def _since_epoch(group: Group, members: Members, known: Finding | None) -> int:
+    """See `since_epoch`. The offset of what proves a member is the member's own, so the lowest has the lowest epoch."""
+    before = None if known is None else evidence_of(known)
+    if not len(members):
+        return since_epoch(group.kind, [], before)
+    lowest = members.claim(int(np.argmin(members.rows["offset"])))
+    is_of_marker = group.kind in TRANSACTION_KINDS or group.kind in OUTCOME_KINDS
+    return UNKNOWN if is_of_marker else since_epoch(group.kind, [lowest], before)
 
 
 def _ever(tally: Tally, known: Finding | None) -> list[int]:

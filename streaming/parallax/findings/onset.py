@@ -6,19 +6,26 @@ show it. All functions are pure.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from parallax.findings.answers import ABORTED, Answers, ReplicaAnswer, value_shown
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Decision, Verdict
-from parallax.model import NOBODY
+from parallax.kinds import KINDS, Proves
+from parallax.model import NOBODY, UNKNOWN, FindingKind
 from parallax.moments import from_milliseconds
 from parallax.sides import OUTCOMES, Shows, Side
 
 ONSETS = "onsets"
 """Key in an event's evidence: by broker, its `Onset`; absent in events of an earlier version."""
+
+
+SINCE_EPOCH = "since_epoch"
+"""Key in an event's evidence: the leader epoch before which nothing can have been wrong (`since_epoch`)."""
+
+_WRITTEN = (Proves.TOMBSTONE, Proves.END_MARKER, Proves.OWN_END_MARKER, Proves.RECORD)
 
 
 class Onset(NamedTuple):
@@ -31,6 +38,22 @@ class Onset(NamedTuple):
 
     after: datetime | None = None
     by: datetime | None = None
+
+
+def since_epoch(kind: FindingKind, claims: Sequence[Claim], known: Mapping[str, Any] | None) -> int:
+    """Return the leader epoch before which no replica can have shown wrongly what a finding reports; -1 if unknown.
+
+    A replica is wrong by a tombstone, an end marker or a record. So it was not before that was written. What proves a
+    finding may change: then the lowest epoch counts. A kind that something else proves has none.
+
+    Args:
+        kind: the finding's kind.
+        claims: the claims that it is about now.
+        known: the evidence of the finding's last event; None for a new finding.
+    """
+    epochs = [claim.recorded.leader_epoch for claim in claims] if KINDS[kind].proof in _WRITTEN else [UNKNOWN]
+    epochs += [] if known is None else [int(known.get(SINCE_EPOCH, UNKNOWN))]
+    return min(epochs, default=UNKNOWN)
 
 
 def onsets_in(evidence: Mapping[str, Any]) -> dict[int, Onset]:
@@ -109,4 +132,13 @@ def _milliseconds(at: datetime | None) -> int | None:
     return None if at is None else int(at.timestamp() * 1000)
 
 
-__all__ = ["ONSETS", "Onset", "asked_at", "noted", "onsets_in", "showing_otherwise"]
+__all__ = [
+    "ONSETS",
+    "SINCE_EPOCH",
+    "Onset",
+    "asked_at",
+    "noted",
+    "onsets_in",
+    "showing_otherwise",
+    "since_epoch",
+]

@@ -27,7 +27,7 @@ from parallax.findings.in_brief import ended_in_words
 from parallax.findings.leading import may_lead
 from parallax.findings.repair import show_record, show_seen
 from parallax.kinds import Variant
-from parallax.model import NOBODY, FindingKind, FindingStatus
+from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus
 from parallax.shell import ANYWHERE
 from parallax.sides import parsed
 from tests.builders.answers import NOTHING, answers, holding, newest, replica
@@ -257,6 +257,28 @@ def test_a_leader_that_shares_what_an_incident_reports_is_named_and_must_not_lea
         2: "unsafe",
         3: "unsafe",
     }
+
+
+@pytest.mark.parametrize("count", [1, 40], ids=["a finding", "an incident"])
+def test_a_leader_before_what_was_missed_was_written_is_not_said_to_have_shown_it(count: int) -> None:
+    def missed(key: int, epoch: int) -> Claim:
+        return lost(key, recorded=Recorded(leader_epoch=epoch))
+
+    life = Flood()
+    life.suspect(*(missed(key, 6 if key else 5) for key in range(count)))
+    life.settle(resurrected)
+    life.after(RECHECK_S, healthy)
+    end = next(one for one in reversed(life.table) if one.is_incident is (count > 1))
+    assert end.status is FindingStatus.RESOLVED
+    led = [replace(one, epochs=(epoch, epoch)) for epoch in (4, 5, 7) for one in reign_of(2)]
+    assert [one.epochs[0] for one in wrong_reigns(end, led)] == [5, 7]
+
+
+def test_where_it_is_not_known_in_which_epoch_what_was_missed_was_written_each_leader_counts() -> None:
+    life = Flood()
+    life.suspect(*(lost(key, recorded=Recorded(leader_epoch=6 if key else UNKNOWN)) for key in range(40)))
+    (incident,) = (one for one in life.settle(resurrected).open if one.is_incident)
+    assert wrong_reigns(incident, reign_of(2)) == reign_of(2)
 
 
 def test_the_end_of_an_incident_says_where_its_members_were_wrong() -> None:
