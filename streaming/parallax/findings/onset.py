@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from parallax.findings.answers import ABORTED, Answers, ReplicaAnswer, value_shown
-from parallax.findings.claim import Claim
+from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Verdict
 from parallax.kinds import KINDS, Proves
 from parallax.model import NOBODY, UNKNOWN, FindingKind
@@ -51,9 +51,14 @@ def since_epoch(kind: FindingKind, claims: Sequence[Claim], known: Mapping[str, 
         claims: the claims that it is about now.
         known: the evidence of the finding's last event; None for a new finding.
     """
-    epochs = [claim.recorded.leader_epoch for claim in claims] if KINDS[kind].proof in _WRITTEN else [UNKNOWN]
+    epochs = [_epoch(claim.recorded) for claim in claims] if KINDS[kind].proof in _WRITTEN else [UNKNOWN]
     epochs += [] if known is None else [int(known.get(SINCE_EPOCH, UNKNOWN))]
     return min(epochs, default=UNKNOWN)
+
+
+def _epoch(recorded: Recorded) -> int:
+    """The leader epoch of what proves a claim; -1 if unknown, as where a lower end marker may have been cleaned."""
+    return UNKNOWN if recorded.end_unproven else recorded.leader_epoch
 
 
 def onsets_in(evidence: Mapping[str, Any]) -> dict[int, Onset]:

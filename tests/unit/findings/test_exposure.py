@@ -25,6 +25,7 @@ from parallax.findings.exposure import (
 from parallax.findings.finding import Finding
 from parallax.findings.in_brief import ended_in_words
 from parallax.findings.leading import may_lead
+from parallax.findings.onset import SINCE_EPOCH, since_epoch
 from parallax.findings.repair import show_record, show_seen
 from parallax.kinds import Variant
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus
@@ -272,6 +273,15 @@ def test_a_leader_before_what_was_missed_was_written_is_not_said_to_have_shown_i
     assert end.status is FindingStatus.RESOLVED
     led = [replace(one, epochs=(epoch, epoch)) for epoch in (4, 5, 7) for one in reign_of(2)]
     assert [one.epochs[0] for one in wrong_reigns(end, led)] == [5, 7]
+
+
+@pytest.mark.parametrize(("end_unproven", "since"), [(False, 6), (True, UNKNOWN)])
+def test_an_end_marker_that_may_not_be_the_first_says_nothing_of_leaders_before_it(
+    end_unproven: bool, since: int
+) -> None:
+    one = claim(COMMITTED_WRONGLY, recorded=Recorded(leader_epoch=6, end_unproven=end_unproven))
+    assert since_epoch(one.kind, [one], None) == since
+    assert since_epoch(one.kind, [one], {SINCE_EPOCH: 4}) == min(since, 4)
 
 
 def test_where_it_is_not_known_in_which_epoch_what_was_missed_was_written_each_leader_counts() -> None:
