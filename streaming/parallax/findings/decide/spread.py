@@ -226,6 +226,8 @@ def _of_one_that_had_spread(case: Case, decision: Decision, wrong: Sequence[bool
         alike = [a for a, one in zip((case.accused, *case.others), wrong, strict=True) if one]
         return replace(decision, reason=_still_wrong(case.claim, alike), resolution=Resolution.SPREAD)
     reason = f"every replica holds what was written after offset {offset}, or shows that offset no more"
+    if case.claim.kind in TOMBSTONE_KINDS:
+        reason = f"no replica shows a value of that key any more that is older than the deletion at offset {offset}"
     if case.absent:
         return case.unproven(reason)
     if any(state is None for state in wrong):
