@@ -48,7 +48,7 @@ def settings_of(bootstrap: str, storage: Path, trigger_ms: int) -> Settings:
 
 
 def produce(bootstrap: str, per_second: int, is_over: Callable[[], bool]) -> None:
-    """Write records at a steady rate to each of the three partitions, those of one in transactions of 60 records."""
+    """Write records at a steady rate to each of the three partitions. Those of one are in transactions of 60."""
 
     def plain() -> None:
         producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "compression.type": "lz4"})
@@ -126,7 +126,7 @@ def by_time(storage: Path, every_ms: int) -> Iterator[list[Part]]:
 
 
 def share(storage: Path, batches: Iterable[Sequence[Part]], since_ms: int, until_ms: int) -> tuple[float, int]:
-    """The share of rows that are not read, and how many micro-batches there were with rows, between two times."""
+    """The share of rows that are not read, and how many micro-batches had rows. Only those between two times count."""
     opened = {name: TableLog(str(storage), name).files for name in VIEWS}
     rows = left = count = 0
     for parts in batches:

@@ -118,7 +118,7 @@ class Extent(StrEnum):
 
 
 STOPS_AT = "the last stable offset there"
-"""What the words on a frozen replica call the offset at which its consumers stop, where its number is not given."""
+"""Where consumers of a frozen replica stop, in its words. A text that knows the offset has its number instead."""
 
 
 @dataclass(frozen=True, slots=True)
