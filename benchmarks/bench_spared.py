@@ -1,9 +1,9 @@
 """Which share of the rows recorded from real brokers the comparison need not read, because replicas' sums are equal.
 
-A job records two partitions of plain records and one of transactions from three brokers, at both isolation levels, and
-compares them. The records come at a steady rate. For each ``compare.trigger_ms`` it prints the share of rows that sums
-spare in the micro-batches that the job has planned. Beside it stands the share if each micro-batch took what was
-committed by then, wherever the two levels end. ``python -m benchmarks.bench_spared [--quick]``.
+A job records two partitions of plain records and one of transactions from three brokers, at both isolation levels. The
+records come at a steady rate. For each ``compare.trigger_ms`` it prints the share of rows that sums spare, in the
+micro-batches that the job has planned. The other figure is the share if each micro-batch took all that was committed by
+then, wherever the two levels end. ``python -m benchmarks.bench_spared [--quick]``.
 """
 
 from __future__ import annotations
