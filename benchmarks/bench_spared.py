@@ -1,9 +1,9 @@
 """Which share of recorded rows the comparison need not read, because the sums of all replicas are equal.
 
 A job records two partitions of plain records and one of transactions from three real brokers, at both isolation levels.
-The records come at a steady rate. For each ``compare.trigger_ms`` it prints the share of rows that sums spare in
-the job's micro-batches. The other figure is the share if each micro-batch took all that was committed by then. The two levels
-then end anywhere. ``python -m benchmarks.bench_spared [--quick]``.
+The records come at a steady rate. For each ``compare.trigger_ms`` it prints the share of rows that sums spare in the
+job's micro-batches. The other figure is the share if each took all that was committed by then. The two levels then end
+anywhere. ``python -m benchmarks.bench_spared [--quick]``.
 """
 
 from __future__ import annotations
