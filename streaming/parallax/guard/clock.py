@@ -385,8 +385,10 @@ class Clock:
             return replace(absence, bound_ms=max(bound, unstamped), read_ms=stand.whole_ms)
         horizon = stand.horizon_ms - self._skew_ms
         # One that is earlier than can be shows that a clock is further off than it may.
-        sharper = horizon if stand.horizon_ms < bound else max(bound, min(unstamped, horizon))
-        return replace(absence, bound_ms=sharper, horizon_ms=horizon, read_ms=stand.whole_ms)
+        is_off = stand.is_of_lacked and stand.horizon_ms < bound
+        sharper = horizon if is_off else max(bound, min(unstamped, horizon))
+        told = horizon if stand.is_of_lacked else None
+        return replace(absence, bound_ms=sharper, horizon_ms=told, read_ms=stand.whole_ms)
 
     def _later(self, known: Partition, absence: Absence, stand: Stand, newest: Look) -> int:
         """From when on the first of what has no horizon may be gone."""

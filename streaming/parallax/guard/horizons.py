@@ -197,12 +197,15 @@ class Stand(NamedTuple):
     Attributes:
         unstamped_from: below this offset every such tombstone and end marker has a horizon, on every replica.
         horizon_ms: the earliest of these horizons, by the brokers' clocks; None if there is none.
+        is_of_lacked: whether that is a horizon of something that the replica lacks. Else it may be one of something
+            lower, which was read for another replica, and say too early a time.
         whole_ms: when the last complete reading of a log began, on the replica where that is longest ago; milliseconds
             since 1970 UTC. None if some replica's log was never read completely.
     """
 
     unstamped_from: int
     horizon_ms: int | None
+    is_of_lacked: bool
     whole_ms: int | None
 
 
@@ -305,9 +308,10 @@ class Readings:
         own = {b: one for b, one in known.items() if one.stamps}
         unstamped = min(max(first, own[b].unstamped_or_reached) if b in own else first for b in brokers)
         stamped = [one.horizon_ms for one in own.values() if one.horizon_ms is not None]
+        is_of_lacked = all(one.first_or_reached >= offset for one in own.values() if one.horizon_ms is not None)
         read = [own[b].whole_ms if b in own else None for b in brokers]
         whole = None if None in read else min(at for at in read if at is not None)
-        return Stand(unstamped, min(stamped, default=None), whole)
+        return Stand(unstamped, min(stamped, default=None), is_of_lacked, whole)
 
 
 __all__ = ["STAMPED_SINCE", "Lap", "Part", "Reading", "Readings", "Stand"]

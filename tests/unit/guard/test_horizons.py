@@ -97,6 +97,13 @@ def test_a_horizon_that_is_earlier_than_can_be_counts_all_the_same() -> None:
     assert absence.bound_ms == START + HOUR - 100_000 - SKEW
 
 
+def test_a_horizon_that_may_be_of_what_another_replica_lacked_is_no_earlier_bound() -> None:
+    outage = Outage()
+    # These readings began for a replica that lacked more: what they found first lies below what broker 2 lacks.
+    absence = outage.read(*(reading(b, 300_000, 30, start=5, first=6, horizon_ms=20_000 + HOUR) for b in REST))
+    assert (absence.bound_ms, absence.horizon_ms) == (bound(100_000), None)
+
+
 def test_a_reading_that_ended_after_the_bound_says_nothing() -> None:
     outage = Outage()
     late = bound(100_000) - START
