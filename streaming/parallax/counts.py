@@ -31,7 +31,12 @@ def counted(number: int, noun: str, many: str | None = None) -> str:
 
 def named(names: Iterable[str]) -> str:
     """The first three of some names, in alphabetical order, and how many more there are: ``a, b, c and 2 more``."""
-    known = sorted(set(names))
+    return first_of(sorted(set(names)))
+
+
+def first_of(names: Iterable[str]) -> str:
+    """The first three of some names, in their order, and how many more there are: ``c, a, b and 2 more``."""
+    known = list(dict.fromkeys(names))
     more = [f"{len(known) - _NAMED:,} more"] if known[_NAMED:] else []
     return " and ".join([", ".join(known[:_NAMED]), *more])
 

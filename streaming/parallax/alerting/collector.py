@@ -537,7 +537,7 @@ def _said(one: Listed, places: Places) -> list[str]:
         # The count of an incident moves with its keys: as a label it would make a new series each time.
         group = group_of(finding)
         seen = seen_of_many(group, finding.status, is_exposed=finding.exposed)
-        summary = f"This holds for many {counted_in_words(group)}, which findings explain names. {seen}"
+        summary = f"This holds for many {counted_in_words(group)}; the command says how many. {seen}"
     return [
         str(finding.kind),
         str(finding.severity),

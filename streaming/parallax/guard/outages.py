@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from parallax.audit.result import Result
-from parallax.counts import agreed, counted, named
+from parallax.counts import agreed, counted, first_of, named
 from parallax.guard.absences import Absence, Late, Presence, Unclear
 from parallax.guard.endings import Ending, Outage, of_it
 from parallax.guard.words import who_audits
@@ -211,7 +211,15 @@ def headline(outage: Outage, absent: Collection[Absence], late: Collection[Late]
     """
     stage = _stage(outage, absent, late, now)
     topics = named(place.topic for place in outage.late) if stage in _LATE else outage.topics
+    if stage not in _LATE and (mine := [one for one in absent if one.broker == outage.broker]):
+        topics = first_of(one.place.topic for one in sorted(mine, key=_urgency))
     return f"Broker {outage.broker} {stage} ({topics})"
+
+
+def _urgency(absence: Absence) -> tuple[bool, float, str]:
+    """A sort key: first what is due first, last what no look can say anything of."""
+    is_known = absence.bound_ms is not None and not absence.leaves_no_time
+    return not is_known, absence.bound_ms or 0, absence.place.topic
 
 
 _TOO_LATE, _DOUBTFUL = "was back too late", "is back, and nobody can tell whether in time"

@@ -618,7 +618,7 @@ class TestEachFinding:
     def test_an_incident_is_said_without_its_count_which_moves(self, state: MonitorState) -> None:
         state.update_findings(FindingsStatus(open=(replace(INCIDENT, summary="100000 in all"),)))
         summary = (
-            "This holds for many keys, which findings explain names. The leader shows that: consumers read what was "
+            "This holds for many keys; the command says how many. The leader shows that: consumers read what was "
             "deleted."
         )
         said = (str(INCIDENT.kind), "critical", "2", "", "a-missed-tombstone", summary)

@@ -11,7 +11,7 @@ import pytest
 import structlog
 
 from parallax.audit.result import AuditReport, PartitionResult, Result
-from parallax.guard.absences import Absences, Presence, Unclear
+from parallax.guard.absences import Absence, Absences, Presence, Unclear
 from parallax.guard.endings import Outage
 from parallax.guard.looks import Look
 from parallax.guard.outages import headline, outage_in_words
@@ -354,6 +354,20 @@ def test_what_is_said_of_a_broker_that_is_back_and_copies_is_of_one_state(tmp_pa
     assert "Bring it back" not in said
     again = replace(lasting, away_ms=START + 2 * HOUR)
     assert headline(again, [replace(behind, presence=Presence.AWAY)], [doubtful], now).startswith("Broker 2 is away (")
+
+
+def test_the_title_of_an_outage_names_first_what_is_due_first(tmp_path: Path) -> None:
+    watching = Watching(tmp_path)
+    watching.away()
+    (one,) = (one for one in watching.said.absent if one.place == PLACE)
+
+    def of(topic: str, left: int | None) -> Absence:
+        bound = None if left is None else START + left
+        return replace(one, place=TopicPartition(topic, 0), bound_ms=bound, unclear=None)
+
+    absent = [of("a", 24 * HOUR), of("b", None), of("c", 24 * HOUR), of("urgent", 2 * HOUR), of("no time", -HOUR)]
+    lasting = Outage(2, 0, absent=frozenset(each.place for each in absent), away_ms=START)
+    assert headline(lasting, absent, [], START / 1000).endswith("(urgent, a, c and 2 more)")
 
 
 @pytest.mark.parametrize("is_audited", [True, False])
