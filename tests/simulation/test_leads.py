@@ -26,7 +26,7 @@ def whoever_is_not_accused(_: str, shown: Any, __: Any, broker: int) -> Fitness:
 
 BROKEN: dict[str, tuple[Any, str, Callable[..., Any], str, int]] = {
     "who is not accused is taken for right": (leading, "_by_accusing", whoever_is_not_accused, "advice", 0),
-    "what all share is forgotten": (leading, "_by_shared", lambda *_: SAFE, leads.SAFE, 59),
+    "what all share is forgotten": (leading, "_shared", lambda *_: {}, leads.SAFE, 59),
     "a difference without direction is forgotten": (leading, "unknown", lambda *_: SAFE, "advice", 0),
     "what was not compared is forgotten": (doubts, "uncompared", lambda _: [], leads.SAFE, 30),
     "the preferred leader is forgotten": (rolling, "_by_preference", lambda *_: SAFE, leads.RESTART, 25),

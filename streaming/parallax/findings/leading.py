@@ -89,20 +89,26 @@ def may_lead(
         doubts: by broker, phrases that say why its replica may be wrong although no finding says so.
     """
     found = {broker: unknown(*(doubts or {}).get(broker, ())) for broker in brokers}
-    shared: dict[int, list[str]] = {}
     for finding in findings:
         if not finding.stands:
             continue
-        if has_spread(finding) and finding.status is not FindingStatus.ACKNOWLEDGED:
-            for broker in found.keys() & Shown.of(finding).answered:
-                shared.setdefault(broker, []).append(finding.finding_id[:_ID_CHARACTERS])
         for broker, fitness in _by_one(finding, found).items():
             found[broker] = found[broker].also(fitness)
-    for broker, names in shared.items():
+    for broker, names in _shared(findings, found).items():
         which = f"{agreed(len(names), 'finding', 'findings')} {named(names)}"
         why = f"it shares {which} with the others, so no election helps"
         found[broker] = found[broker].also(Fitness(May.UNSAFE, (why,)))
     return found
+
+
+def _shared(findings: Iterable[Finding], brokers: Collection[int]) -> dict[int, list[str]]:
+    """By broker, the findings about what all replicas share that it was seen to share, unless a person knows them."""
+    shared: dict[int, list[str]] = {}
+    for finding in findings:
+        if finding.stands and has_spread(finding) and finding.status is not FindingStatus.ACKNOWLEDGED:
+            for broker in Shown.of(finding).answered & set(brokers):
+                shared.setdefault(broker, []).append(finding.finding_id[:_ID_CHARACTERS])
+    return shared
 
 
 def _by_one(finding: Finding, brokers: Iterable[int]) -> dict[int, Fitness]:
