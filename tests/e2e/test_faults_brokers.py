@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +137,12 @@ def other(finding: Finding) -> Iterator[Cluster]:
         yield other
 
 
+def copied(source: str, to: str) -> None:
+    """Copy a file of a job that runs: what it has removed meanwhile is not missed."""
+    with suppress(FileNotFoundError):
+        shutil.copy2(source, to)
+
+
 class TestWhereAnotherClusterAnswers:
     def test_while_the_own_cluster_is_away_nothing_on_record_changes(
         self, lab: Cluster, proxies: Proxies, job: JobProcess, finding: Finding, other: Cluster
@@ -191,7 +197,8 @@ class TestWhereAnotherClusterAnswers:
         self, lab: Cluster, job: JobProcess, finding: Finding, other: Cluster, tmp_path: Path
     ) -> None:
         of_a = pointed(job.config, other, tmp_path / "a")
-        shutil.copytree(Path(job.storage), tmp_path / "a" / "data", ignore=shutil.ignore_patterns("job.lock"))
+        ignored = shutil.ignore_patterns("job.lock")
+        shutil.copytree(Path(job.storage), tmp_path / "a" / "data", ignore=ignored, copy_function=copied)
         of_b = pointed(job.config, other, tmp_path / "b")
         held = CliRunner().invoke(app, ["guard", "hold", finding.topic, "-c", str(of_b)])
         assert held.exit_code == 0, held.output
