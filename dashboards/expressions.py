@@ -96,6 +96,12 @@ class Heard(NamedTuple):
     is_recorded: bool = False
 
 
+def firing(*alertnames: str) -> str:
+    """The alerts of these names that fire."""
+    how = f'="{alertnames[0]}"' if len(alertnames) == 1 else f'=~"{"|".join(alertnames)}"'
+    return f'ALERTS{{alertname{how}, alertstate="firing"}}'
+
+
 class Expressions:
     """Makes expressions for some parameters."""
 
@@ -199,7 +205,7 @@ class Expressions:
         goes on until the finding is over, as each page does (`shown`). An acknowledgement from before the finding was
         over and began again does not count.
         """
-        fires = f'max by ({FINDING}, outgrown) (ALERTS{{alertname="{name}", alertstate="firing"}})'
+        fires = f"max by ({FINDING}, outgrown) ({firing(name)})"
         paged, is_ticket = f"{SHOWN}{{{_CRITICAL}}} {_BEFORE} > 0", f"{SHOWN}{{{_LESS_GRAVE}}}"
         outgrown = f"{ACKNOWLEDGED} {_BEFORE} unless on ({FINDING}) {ACKNOWLEDGED} unless on ({FINDING}) {is_ticket}"
         again = f"({paged}) and on ({FINDING}) ({is_ticket} {_BEFORE} == 0)"
@@ -217,7 +223,7 @@ class Expressions:
         A page stays as it is while its finding is critical, so it says nothing new. The last change of a finding's
         state is what the job says (`SAID`). The alert goes on until the finding is over, or has changed otherwise.
         """
-        fires = f'max by ({FINDING}) (ALERTS{{alertname="{name}", alertstate="firing"}})'
+        fires = f"max by ({FINDING}) ({firing(name)})"
         now = f'max by ({FINDING}) ({STANDS}{{{_CRITICAL}}} and on (finding_id) {SAID}{{turn="{Turn.LESS}"}})'
         return f"{now} or {self._once_more(fires)}"
 
@@ -251,7 +257,7 @@ class Expressions:
         """
         there = self.of("build_info")
         everybody = f"{self._remembered(there)} unless on (cluster) {there} unless on ({TARGET}) {FORMER}"
-        named = f'ALERTS{{alertname="{ABSENT}", alertstate="firing"}}'
+        named = firing(ABSENT)
         settled = f"{self.of('start_time_seconds')} < time() - {seconds(self._p.gap)}"
         settled = f"({settled} and on ({TARGET}) {self.of('heartbeat_timestamp_seconds')})"
         starting = f"max by ({TARGET}) ({there} unless on ({TARGET}) {settled})"
@@ -268,7 +274,7 @@ class Expressions:
         If a job says by a recorded series that it is over, it fires once more with 0, to end by other words than it
         went on by.
         """
-        fires = f'ALERTS{{alertname="{name}", alertstate="firing"}}'
+        fires = firing(name)
         goes_on = f"max without (alertname, alertstate, severity) ({fires} and on ({TARGET}) {UNHEARD})"
         if heard is None:
             return f"({expr}) or -1 * {goes_on}"

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 from dashboards.alerts import BEHIND, FOR, NOBODY_KNOWS, WHERE, Alerts, agreed, command
-from dashboards.expressions import ACKNOWLEDGED, FINDING, SAID, SHOWN, STANDS, STATES
+from dashboards.expressions import ACKNOWLEDGED, FINDING, SAID, SHOWN, STANDS, STATES, firing
 from dashboards.partition import UID as PARTITION
 from parallax.alerting.conditions import CONDITIONS
 from parallax.alerting.listing import ALARMS, Turn
@@ -131,7 +131,7 @@ class FindingAlerts(Alerts):
         ask = f"It is over, or is worse than was known. {_ASK}"
         left = f"{_UNSAID}{self._silence}{{{{ else }}}}{_said('{{ .Labels.summary }}', ask, when=_ENDS)}{{{{ end }}}}"
         was = _said("{{ .Labels.headline }}", f"A finding of {WHERE} was acknowledged", when=_ENDS)
-        stood = f'max by ({FINDING}) (ALERTS{{alertname="{KNOWN}", alertstate="firing"}})'
+        stood = f"max by ({FINDING}) ({firing(KNOWN)})"
         before = f"{{{{ if not ({_ENDS}) }}}}Acknowledged, still open: {{{{ end }}}}"
         known = f"{{{{ if {_ENDS} }}}}was acknowledged{{{{ else }}}}is acknowledged and still open{{{{ end }}}}"
         other = f"A finding of {WHERE} {known}"

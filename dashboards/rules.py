@@ -21,6 +21,7 @@ from dashboards.expressions import (
     UNHEARD,
     WORKS,
     Heard,
+    firing,
     seconds,
 )
 from dashboards.findings import FindingAlerts
@@ -207,7 +208,7 @@ class Rules(Alerts):
                 # An outage that was alerted of first says so. One that is alerted of later does not end this.
                 lambda known: (
                     f"min by (cluster, broker_id) ({known('broker_reachable')}) == 0 unless on (cluster, broker_id) "
-                    f"({_firing(OUTAGE, REMOVAL)} unless on (cluster, broker_id) {_firing(UNREACHABLE)})"
+                    f"({firing(OUTAGE, REMOVAL)} unless on (cluster, broker_id) {firing(UNREACHABLE)})"
                 ),
                 "warning",
                 f"Parallax cannot reach broker {{{{ $labels.broker_id }}}}{FOR}",
@@ -279,8 +280,7 @@ class Rules(Alerts):
         def until_told(name: str, expr: str) -> str:
             """An outage that is over goes on for as long as the job says what came of it: the last word is that."""
             over = f"max {by_broker} ({self._e.of('replica_outage_end_timestamp_seconds')})"
-            firing = f'ALERTS{{alertname="{name}", alertstate="firing"}}'
-            return f"count {by_broker} ({expr}) or 0 * ({over} and on (cluster, broker_id) {firing})"
+            return f"count {by_broker} ({expr}) or 0 * ({over} and on (cluster, broker_id) {firing(name)})"
 
         unbound, compares = "replica_removal_bound_unknown", "heartbeat_timestamp_seconds"
         gone, near = f"{left} <= 0", f"({left} < {p.removal_near_s} and {share} > 0.75)"
@@ -489,8 +489,3 @@ class Rules(Alerts):
                 "version does not know. They raise no alert.",
             ),
         ]
-
-
-def _firing(*alertnames: str) -> str:
-    """An expression for alerts that fire."""
-    return f'ALERTS{{alertname=~"{"|".join(alertnames)}", alertstate="firing"}}'

@@ -528,16 +528,16 @@ class Watch:
         names = {alertname for alertname, _ in wrong}
         is_blind = any(CONDITIONS[name].is_blind for name in names) or 0.0 in samples.of(_READABLE).values()
         self.is_working = self._compares(samples) and not is_blind
-        held = [self._seen[key][0] for key in waited if key in self._seen]
-        worse = {one.name for one in held if CONDITIONS[one.alertname].worsens}
-        reported = [
-            one
-            for one in held
-            if (name_of(one.alertname, one.labels) in self._reported or not any(_says_all_of(it, one) for it in held))
+        held = {key: self._seen[key][0] for key in waited if key in self._seen}
+        worse = {one.name for one in held.values() if CONDITIONS[one.alertname].worsens}
+        reported = {
+            key: one
+            for key, one in held.items()
+            if (key in self._reported or not any(_says_all_of(other, one) for other in held.values()))
             and (one.alertname != one.story or one.name not in worse)
-        ]
-        self._reported = frozenset(name_of(one.alertname, one.labels) for one in reported)
-        return reported
+        }
+        self._reported = frozenset(reported)
+        return list(reported.values())
 
     def _compares(self, samples: Samples) -> bool:
         compares = bool(samples.of(_HEARTBEAT)) and bool(samples.of("findings_loaded"))

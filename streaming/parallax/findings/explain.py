@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from parallax.counts import brokers_text
 from parallax.findings import leading
 from parallax.findings.cleared import unproven
 from parallax.findings.decide import Resolution
@@ -26,7 +27,7 @@ from parallax.findings.finding import (
     leans_on,
     proof_in,
 )
-from parallax.findings.grounds import Grounds, Leads, are, grounds_of, in_words, one_of
+from parallax.findings.grounds import Grounds, Leads, are, grounds_of, one_of
 from parallax.findings.in_brief import suspected_in_words
 from parallax.findings.moves import Purpose
 from parallax.findings.repair import show_record, show_seen
@@ -137,8 +138,8 @@ def _now(known: Grounds) -> str:
     if has_spread(finding):
         if known.silent:
             sharing = shown.replicas.keys() - known.silent
-            unknown = f"It is not known what consumers of {in_words(known.silent)} read."
-            return f"Consumers of {in_words(sharing)} {known.consumers}. {unknown}" if sharing else unknown
+            unknown = f"It is not known what consumers of {brokers_text(known.silent)} read."
+            return f"Consumers of {brokers_text(sharing)} {known.consumers}. {unknown}" if sharing else unknown
         return f"Consumers of every replica {known.consumers}."
     if is_unsettled(finding):
         return f"The replicas that answered show the same. If that is what is wrong, consumers {known.consumers}."
@@ -194,7 +195,7 @@ def _right(known: Grounds) -> str:
     shown, finding, right = known.shown, known.finding, known.right
     if has_spread(finding):
         if known.silent:
-            return f"None of those that show it: they share it. Nothing is proven of {in_words(known.silent)}."
+            return f"None of those that show it: they share it. Nothing is proven of {brokers_text(known.silent)}."
         return "None: all replicas share it."
     if is_unsettled(finding):
         return "No replica is proven right: all may be wrong."
@@ -202,7 +203,7 @@ def _right(known: Grounds) -> str:
         return "No replica is proven right or wrong. Wipe, reassign or re-elect nothing on this evidence."
     said = f"Broker {finding.broker} is proven wrong"
     if right:
-        said += f", {in_words(right)} {'is' if len(right) == 1 else 'are'} right in this"
+        said += f", {brokers_text(right)} {'is' if len(right) == 1 else 'are'} right in this"
     alike = shown.alike - {finding.broker}
     if now := alike & shown.showing:
         said += f". {are(now, 'shows', 'show')} the same"
@@ -210,12 +211,12 @@ def _right(known: Grounds) -> str:
         said += f". {are(before, 'was', 'were')} read to show the same"
     if not right:
         why = ", and ".join(
-            f"{in_words(brokers)} {one if len(brokers) == 1 else many}"
+            f"{brokers_text(brokers)} {one if len(brokers) == 1 else many}"
             for (one, many), brokers in unproven(shown).items()
         )
         return f"{said}. Which of the others is right is not proven{f': {why}' if why else ''}."
     others = shown.replicas.keys() - shown.alike - set(right)
-    return f"{said}. Nothing is proven of {in_words(others)}." if others else f"{said}."
+    return f"{said}. Nothing is proven of {brokers_text(others)}." if others else f"{said}."
 
 
 def runbook_of(finding: Finding, runbook: str = RUNBOOK) -> str:

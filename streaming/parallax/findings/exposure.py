@@ -311,26 +311,25 @@ def _shown(finding: Finding, reign: Reign, onset: Onset, *, is_now: bool) -> tup
     """
     if _is_open(finding):
         return "may be wrong" if finding.stands else "may have been wrong", Showed.PERHAPS
-    shows, has_shown, shown = _SHOWING[finding.kind in OPEN_KINDS]
+    shows, has_shown, showed, have_shown = _SHOWING[finding.kind in OPEN_KINDS]
     if not is_now:
-        shows = has_shown = shown
+        shows = has_shown = showed
     is_first = reign.broker == finding.broker or (onset == Onset() and is_now and not has_spread(finding))
     if onset.by is not None and (reign.ended_by is None or reign.ended[0] >= onset.by):
         if onset.after is None or reign.since >= onset.by:
             return shows, Showed.YES
         return f"{has_shown} since a time between {utc_text(onset.after)} and {utc_text(onset.by)}", Showed.YES
     if onset.after is not None:
-        return f"showed otherwise at {utc_text(onset.after)} and may {_PERFECT[shown]} after that", Showed.PERHAPS
-    unknown = f"may {_PERFECT[shown]} (it is not known since when it did)"
+        return f"showed otherwise at {utc_text(onset.after)} and may {have_shown} after that", Showed.PERHAPS
+    unknown = f"may {have_shown} (it is not known since when it did)"
     return (shows, Showed.YES) if is_first else (unknown, Showed.PERHAPS)
 
 
 _SHOWING = {
-    False: ("shows it", "has shown it", "showed it"),
-    True: ("holds it open", "has held it open", "held it open"),
+    False: ("shows it", "has shown it", "showed it", "have shown it"),
+    True: ("holds it open", "has held it open", "held it open", "have held it open"),
 }
-"""What a wrong broker does, has done and did. Whether it holds an ended transaction open is the key."""
-_PERFECT = {"showed it": "have shown it", "held it open": "have held it open"}
+"""What a wrong broker does, has done, did and may have done. Whether it holds an ended transaction open is the key."""
 
 
 class Led(NamedTuple):

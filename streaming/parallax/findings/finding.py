@@ -167,10 +167,9 @@ def made(
     evidence |= _proven_by(status, decision, known)
     leader = {answers.leader} - {NOBODY} if exposed and status is FindingStatus.CONFIRMED else set()
     seen = dict(otherwise or {}) | dict.fromkeys(onset.showing_otherwise(claim, decision, answers) - showing, asked)
-    before = {} if known is None else onset.onsets_in(evidence_of(known))
-    evidence[onset.ONSETS] = onset.noted(before, showing | leader, seen, asked)
-    known_evidence = None if known is None else evidence_of(known)
-    evidence[onset.SINCE_EPOCH] = onset.since_epoch(decision.kind, [claim], known_evidence)
+    before = None if known is None else evidence_of(known)
+    evidence[onset.ONSETS] = onset.noted(onset.onsets_in(before or {}), showing | leader, seen, asked)
+    evidence[onset.SINCE_EPOCH] = onset.since_epoch(decision.kind, [claim], before)
     variant = _variant(status, claim, decision, answers, known)
     if known is not None and status in (FindingStatus.UNSETTLED, FindingStatus.RESOLVED):
         evidence |= {KEPT: known.record_offset, SHOWN: shown_offset(known)}

@@ -194,11 +194,6 @@ def _leads(shown: Shown, right: Collection[int]) -> Leads:
     return Leads.RIGHT if shown.leader in right else Leads.UNPROVEN
 
 
-def in_words(brokers: Collection[int]) -> str:
-    """Return brokers for a sentence: ``broker 1``, or ``brokers 1, 2 and 3``."""
-    return brokers_text(brokers)
-
-
 def one_of(brokers: Collection[int]) -> str:
     """Return brokers for a sentence that means one of them: ``broker 1``, or ``broker 1, 2 or 3``."""
     *words, last = map(str, sorted(brokers))
@@ -213,7 +208,7 @@ def are(brokers: Collection[int], one: str, many: str) -> str:
         one: the verb for one broker.
         many: the verb for several.
     """
-    return f"{in_words(brokers).capitalize()} {one if len(brokers) == 1 else many}"
+    return f"{brokers_text(brokers).capitalize()} {one if len(brokers) == 1 else many}"
 
 
-__all__ = ["Grounds", "Leads", "are", "grounds_of", "in_words", "one_of"]
+__all__ = ["Grounds", "Leads", "are", "brokers_text", "grounds_of", "one_of"]

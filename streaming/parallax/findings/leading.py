@@ -11,10 +11,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from parallax.counts import agreed, named
+from parallax.counts import agreed, brokers_text, named
 from parallax.findings.cleared import Shown, cleared
 from parallax.findings.finding import Finding, effect_in, has_spread, is_shared, is_unsettled
-from parallax.findings.grounds import in_words
 from parallax.findings.incident import answered_in
 from parallax.model import NOBODY, FindingStatus
 from parallax.shell import Shell
@@ -159,12 +158,12 @@ def said(finding: Finding, others: Iterable[Finding], shell: Shell) -> str:
     by = {may: [broker for broker, one in found.items() if one.may is may] for may in May}
     parts = []
     if by[May.UNSAFE]:
-        parts.append(f"{in_words(by[May.UNSAFE]).capitalize()} must not.")
+        parts.append(f"{brokers_text(by[May.UNSAFE]).capitalize()} must not.")
     if by[May.UNKNOWN]:
-        parts.append(f"Of {in_words(by[May.UNKNOWN])} nobody can tell.")
+        parts.append(f"Of {brokers_text(by[May.UNKNOWN])} nobody can tell.")
     if by[May.SAFE]:
         but = ", but for what all replicas share" if any(map(has_spread, around)) else ""
-        parts.append(f"No finding is against {in_words(by[May.SAFE])}{but}.")
+        parts.append(f"No finding is against {brokers_text(by[May.SAFE])}{but}.")
     command = shell.parallax("lead", finding.topic, "--partition", finding.partition, by_settings=True)
     return f"{' '.join(parts)} What else counts: {command}" if parts else ""
 

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
+from parallax.counts import brokers_text
 from parallax.errors import one_line
 from parallax.findings.exposure import Reign, wrong_reigns
 from parallax.findings.finding import Finding, is_shown_elsewhere
-from parallax.findings.grounds import in_words as brokers_in_words
 from parallax.findings.led import FAILURES, led_around
 from parallax.findings.sight import Marks, Sight, saw, sights
 from parallax.findings.table import FindingsTableError
@@ -75,7 +75,7 @@ def seen_around(storage: str, finding: Finding) -> list[str]:
     by_answer: dict[str, list[int]] = {}
     for one in found:
         by_answer.setdefault(saw(one), []).append(one.broker)
-    said = "; ".join(f"of {brokers_in_words(brokers)} {answer}" for answer, brokers in by_answer.items())
+    said = "; ".join(f"of {brokers_text(brokers)} {answer}" for answer, brokers in by_answer.items())
     return [f"What a {_LEVEL.option} consumer had seen {of} at {utc_text(at)}: {said}."]
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from parallax.counts import brokers_text
 from parallax.findings.cleared import proven_end
 from parallax.findings.finding import has_spread, is_unsettled
-from parallax.findings.grounds import Grounds, Leads, in_words, one_of
+from parallax.findings.grounds import Grounds, Leads, one_of
 from parallax.findings.leading import leads_wrongly
 from parallax.findings.moves import Purpose
 from parallax.findings.repair import Repair, delete_again, rebuild_index, show_record, show_transaction
@@ -180,7 +181,7 @@ def _where_all_share_it(known: Grounds) -> tuple[Step, ...]:
         )
     acknowledge = _acknowledge(known, _NOT_WRITTEN)
     if known.silent:
-        spare = f"Wipe nothing on {in_words(known.silent)}: what is held there may be right."
+        spare = f"Wipe nothing on {brokers_text(known.silent)}: what is held there may be right."
         return (Step(spare), _write_again(), acknowledge)
     return (
         Step(f"{Act.WRITE_AGAIN.begin()}: no copy of a replica can repair it.", act=Act.WRITE_AGAIN),
@@ -232,7 +233,7 @@ def _who_leads(known: Grounds) -> Step:
             f"{leads_wrongly(known.shown.leader)} But elect no other yet: none is proven right by every finding."
         )
     if repair is None or not _has_to_lead(known):
-        keep = f"Keep {in_words(known.shown.alike)} from leading"
+        keep = f"Keep {brokers_text(known.shown.alike)} from leading"
         how = "no preferred election, and do not restart the present leader. The command says what else it takes"
         return Step(f"{keep}: {how}.", known.shell.parallax("lead", finding.topic))
     return _let_lead(known, repair, _why_first(known))
@@ -267,10 +268,10 @@ def _find_out(known: Grounds, repair: Repair) -> tuple[Step, ...]:
     shell, finding, broker = known.shell, known.finding, known.finding.broker
     find = (
         "Find out which replica is right before any is copied or wiped: the evidence does not prove it. Broker "
-        f"{broker} holds the transaction open that has ended on {in_words(known.candidates)}: see its first record and "
-        "its end marker on each broker, what each holds of its producer, and what its coordinator says (ID is the "
-        "transactional id that the list names). Ask the system that wrote it whether it was committed or aborted: who "
-        "has ended it so is right in this. Where none has, copy none."
+        f"{broker} holds the transaction open that has ended on {brokers_text(known.candidates)}: see its first "
+        "record and its end marker on each broker, what each holds of its producer, and what its coordinator says (ID "
+        "is the transactional id that the list names). Ask the system that wrote it whether it was committed or "
+        "aborted: who has ended it so is right in this. Where none has, copy none."
     )
     shown = shell.parallax("findings", "show", finding.finding_id)
     look = Step(find, f"{shown}\n{show_transaction(finding, known.shown.replicas, shell)}")

@@ -210,9 +210,10 @@ def headline(outage: Outage, absent: Collection[Absence], late: Collection[Late]
         now: seconds since 1970 UTC.
     """
     stage = _stage(outage, absent, late, now)
-    topics = named(place.topic for place in outage.late) if stage in _LATE else outage.topics
-    if stage not in _LATE and (mine := [one for one in absent if one.broker == outage.broker]):
-        topics = first_of(one.place.topic for one in sorted(mine, key=_urgency))
+    mine = sorted((one for one in absent if one.broker == outage.broker), key=_urgency)
+    topics = first_of(one.place.topic for one in mine) if mine else outage.topics
+    if stage in _LATE:
+        topics = named(place.topic for place in outage.late)
     return f"Broker {outage.broker} {stage} ({topics})"
 
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from parallax.config import GuardSettings, ReadSettings
+from parallax.counts import brokers_text
 from parallax.findings.ended import NO_REPAIR, Repairs
 from parallax.findings.finding import Finding
-from parallax.findings.grounds import in_words
 from parallax.findings.led import led
 from parallax.findings.moves import Purpose
 from parallax.findings.report import Facts, OnRecord
@@ -162,7 +162,7 @@ def _of_a_marker(step: Mapping[str, Any], *, is_written: bool) -> tuple[str, str
 
 
 def _of_a_copy(step: Mapping[str, Any]) -> tuple[str, str, str]:
-    broker, source = in_words(step["move"]["copied"]), f"broker {step['source']}"
+    broker, source = brokers_text(step["move"]["copied"]), f"broker {step['source']}"
     said = ", which a person says is right" if _is_said(step) else ""
     how = f"{broker} again from {source}{said}"
     return f"copied {how}", f"copy {how}", f"{broker} was read to show the same"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from parallax.counts import brokers_text
 from parallax.findings.cleared import Shown, cleared
 from parallax.findings.finding import Finding, has_spread, is_shared, is_unsettled
-from parallax.findings.grounds import Grounds, grounds_of, in_words, one_of
+from parallax.findings.grounds import Grounds, grounds_of, one_of
 from parallax.findings.incident import answered_in, shown_of, tally_of
 from parallax.kinds import KINDS, Extent
 from parallax.model import NOBODY, UNKNOWN
@@ -126,7 +127,7 @@ class Claim:
         if right is None or right in self.sources or right in self.by_word:
             return self.missing if right is None or right not in self.by_word else ""
         if self.sources:
-            named = in_words(self.sources)
+            named = brokers_text(self.sources)
             return f"--right {right} contradicts it: it proves that {named} may be copied, and not broker {right}"
         if self.by_word:
             why = "shows what this finding calls wrong" if right in self.wrong else "is not known to hold it"

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from parallax.counts import agreed, counted
-from parallax.findings.grounds import in_words
+from parallax.counts import agreed, brokers_text, counted
 from parallax.findings.moves import Move, Purpose, copying, first_of
 from parallax.model import UNKNOWN
 from parallax.moments import span_text
@@ -192,7 +191,7 @@ def copies(
 
 def _unsure(look: Look, found: Sides, mended: Collection[str]) -> dict[int, str]:
     """By source of which nobody knows whether it is right about all that is deleted, why, and what to do."""
-    lost = f"all that {in_words(found.wrong)} holds"
+    lost = f"all that {brokers_text(found.wrong)} holds"
     return {
         one: f"nobody knows whether broker {one} is right about {lost}: {why}. Plan again once that is known, or "
         f"{_with_right(one, 'it is right')}"
@@ -290,8 +289,8 @@ def _act(move: Move) -> Act:
 def _title(look: Look, source: int, move: Move, *, is_said: bool) -> str:
     act, name = _act(move), look.place.name
     wrong = move.copied if act is Act.COPY else move.gone
-    named = {"wrong": in_words(wrong)} if wrong else {}
-    spare = {"spare": in_words(move.copied)} if act is Act.STAND_IN else {}
+    named = {"wrong": brokers_text(wrong)} if wrong else {}
+    spare = {"spare": brokers_text(move.copied)} if act is Act.STAND_IN else {}
     line = act.begin(right=f"broker {source}", place=name, **named, **spare)
     rest = {
         Act.LEAD: f" {name}: that it is right {GIVEN}." if is_said else f" {name}: it is right about it.",
@@ -322,7 +321,7 @@ def proof(look: Look, joint: Together, source: int, wrong: Collection[int], *, i
     rest = f". What speaks against it: {against}" if against else ""
     if is_said:
         return f"that broker {source} is right {GIVEN}. No evidence proves it{rest}"
-    return f"broker {source} is right, and {in_words(wrong)} wrong, by {' and '.join(joint.findings)}{rest}"
+    return f"broker {source} is right, and {brokers_text(wrong)} wrong, by {' and '.join(joint.findings)}{rest}"
 
 
 def given_up(look: Look, source: int, said: Said) -> int:
@@ -338,7 +337,7 @@ def given_up(look: Look, source: int, said: Said) -> int:
 
 
 def _needs(look: Look, joint: Together, source: int, move: Move, room: _Room, *, is_said: bool) -> tuple[str, ...]:
-    space = [f"{room.size:,} bytes on {in_words(move.copied)}"] if move.copied else []
+    space = [f"{room.size:,} bytes on {brokers_text(move.copied)}"] if move.copied else []
     return (
         proof(look, joint, source, room.wrong, is_said=is_said),
         *space,
@@ -353,11 +352,11 @@ def _changes(look: Look, source: int, move: Move, *, is_said: bool) -> str:
             reads = "what it shows" if is_said else "what is right"
             return f"Clients go over from broker {look.leader} to broker {source}, and read {reads} from then on."
         case Purpose.DROP:
-            held = in_words(move.replicas).capitalize()
-            return f"{held} hold it then. The copy of {in_words(move.gone)} is gone for good."
+            held = brokers_text(move.replicas).capitalize()
+            return f"{held} hold it then. The copy of {brokers_text(move.gone)} is gone for good."
         case Purpose.COPY:
-            rest = f" {in_words(move.gone).capitalize()} deletes its copy." if move.gone else ""
-            return f"{in_words(move.copied).capitalize()} shows what broker {source} shows.{rest}"
+            rest = f" {brokers_text(move.gone).capitalize()} deletes its copy." if move.gone else ""
+            return f"{brokers_text(move.copied).capitalize()} shows what broker {source} shows.{rest}"
         case Purpose.ORDER:
             first = f"Broker {move.replicas[0]}"
             return (
@@ -381,9 +380,11 @@ def _half_way(move: Move) -> str:
     if move.purpose is Purpose.LEAD:
         return "The order is changed, and the other broker leads still."
     if move.copied and move.gone:
-        return f"{in_words(move.gone).capitalize()} keeps its copy until {in_words(move.copied)} is in sync."
+        return f"{brokers_text(move.gone).capitalize()} keeps its copy until {brokers_text(move.copied)} is in sync."
     if move.copied:
-        return f"{in_words(move.copied).capitalize()} goes on copying by itself; it cannot lead before it is in sync."
+        return (
+            f"{brokers_text(move.copied).capitalize()} goes on copying by itself; it cannot lead before it is in sync."
+        )
     return "Done, or not begun: the controller does it immediately."
 
 
@@ -392,10 +393,10 @@ def _warning(source: int, move: Move, wrong: list[int], room: _Room, said: Said)
         return ""
     found = []
     if said.right is not None:
-        found.append(f"If broker {source} is not right, what {in_words(move.gone)} shows rightly is lost.")
+        found.append(f"If broker {source} is not right, what {brokers_text(move.gone)} shows rightly is lost.")
     if wrong:
         found.append(
-            f"If broker {source} fails before the others are copied, {in_words(wrong)} may lead, and is wrong."
+            f"If broker {source} fails before the others are copied, {brokers_text(wrong)} may lead, and is wrong."
         )
     elif len(move.replicas) == room.layout.min_isr:
         found.append(

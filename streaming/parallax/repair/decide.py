@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from parallax.findings.grounds import in_words
+from parallax.counts import brokers_text
 from parallax.model import UNKNOWN, RowKind
 from parallax.repair import ending, moving
 from parallax.repair.actions import TAKES_MS, Action, Asked, Maker, Wait
@@ -84,7 +84,7 @@ def _ended(plan: Plan, look: Look, made: Maker) -> Action:
     stay = f"the replicas stay {list(left)} until `parallax repair undo` assigns them as they were, "
     rest = "" if left == plan.replicas else f"{stay}{list(plan.replicas)}"
     slow = [one for one in plan.steps if isinstance(one, MoveStep) and made.repair.is_slow(one.number)]
-    doubts = (f"the copy on {in_words(one.move.copied)} took too long: it {MAY_LACK}" for one in slow)
+    doubts = (f"the copy on {brokers_text(one.move.copied)} took too long: it {MAY_LACK}" for one in slow)
     return made.event(EventKind.OVER, reason="; ".join(filter(None, (done, *doubts, rest, new_to(plan, look)))))
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from parallax.counts import agreed, counted
-from parallax.findings.grounds import in_words
+from parallax.counts import agreed, brokers_text, counted
 from parallax.findings.moves import FEWEST, Move
 from parallax.model import TopicPartition
 
@@ -122,7 +121,7 @@ def _lacking(layout: Layout, move: Move, source: int) -> str:
         )
     full = [broker for broker in move.copied if not has_room(layout.free.get(broker, 0), size)]
     if full:
-        return f"{in_words(full)} has no {size:,} bytes free for a new copy. Make room there"
+        return f"{brokers_text(full)} has no {size:,} bytes free for a new copy. Make room there"
     return too_slow(layout, size) if move.copied else ""
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from parallax.findings.grounds import are, in_words
+from parallax.counts import brokers_text
+from parallax.findings.grounds import are
 from parallax.findings.moves import Move, first_of, leading
 from parallax.remedies import Act
 from parallax.repair.copies import GIVEN, Said, Sides, given_up, proof, sides
@@ -59,7 +60,7 @@ def leadership(look: Look, shell: Shell, said: Said) -> Leadership:
 
 
 def _step(look: Look, found: Sides, source: int, move: Move, shell: Shell, said: Said) -> MoveStep:
-    name, wrong = look.place.name, in_words(found.wrong)
+    name, wrong = look.place.name, brokers_text(found.wrong)
     goes_over = look.leader != source
     clients = f"Clients go over from broker {look.leader} to broker {source}. " if goes_over else ""
     return MoveStep(

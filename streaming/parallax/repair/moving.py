@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from parallax.findings.grounds import in_words
+from parallax.counts import brokers_text
 from parallax.model import UNKNOWN
 from parallax.moments import span_text
 from parallax.repair.actions import TAKES_MS, Action, Asked, Assign, Cancel, Change, Elect, Maker, Wait
@@ -142,7 +142,7 @@ def _led_otherwise(step: MoveStep, intended: Mapping[str, Any], look: Look) -> s
 def _out_of_sync(step: MoveStep, look: Look) -> str:
     stay = set(step.before) & set(step.move.replicas) & set(look.assigned)
     out = stay - look.isr
-    return f"{in_words(out)} fell out of sync" if out else ""
+    return f"{brokers_text(out)} fell out of sync" if out else ""
 
 
 def lacking(step: MoveStep, intended: Mapping[str, Any], look: Look, layout: Layout) -> str:
@@ -162,7 +162,7 @@ def lacking(step: MoveStep, intended: Mapping[str, Any], look: Look, layout: Lay
             return f"broker {broker} has not deleted its copy yet"
     out = set(move.replicas) - look.isr
     if out:
-        return f"{in_words(out)} {'is' if len(out) == 1 else 'are'} not in sync yet"
+        return f"{brokers_text(out)} {'is' if len(out) == 1 else 'are'} not in sync yet"
     if move.elects and look.leader != move.replicas[0]:
         return f"broker {look.leader} leads still, and not broker {move.replicas[0]}"
     for broker in move.replicas:
@@ -216,10 +216,10 @@ def _shown(step: MoveStep, look: Look) -> str:
     move = step.move
     if move.copied:
         place = f", and shows what broker {step.source} shows at {_offsets(step)}" if step.offsets else ""
-        named = in_words(move.copied)
+        named = brokers_text(move.copied)
         return f"{named} {'is' if len(move.copied) == 1 else 'are'} in sync{place}"
     if move.gone:
-        return f"{in_words(move.gone)} holds nothing of it any more"
+        return f"{brokers_text(move.gone)} holds nothing of it any more"
     return f"broker {look.leader} leads, replicas {list(look.assigned)}"
 
 
@@ -290,7 +290,7 @@ def unproven(step: MoveStep, look: Look) -> str:
         return f"a finding proves that broker {step.source} is wrong" if is_wrong else _otherwise(step, look, ())
     known = together(look.claims, step.source if step.is_said else None)
     if known is None or not wrong <= known.wrong:
-        named = in_words(wrong or step.wrong)
+        named = brokers_text(wrong or step.wrong)
         return f"no finding proves any more that {named} is wrong, and what may be copied"
     if step.source not in known.sources:
         return f"no finding proves any more that broker {step.source} is right"

@@ -13,9 +13,9 @@ from typing import Annotated
 
 from pydantic import Discriminator
 
+from parallax.counts import brokers_text
 from parallax.findings.cleared import Shown, proven_end
 from parallax.findings.finding import Finding
-from parallax.findings.grounds import in_words
 from parallax.findings.hanging import abort_command
 from parallax.guard.decide import INTERNAL
 from parallax.kinds import OPEN_KINDS
@@ -262,7 +262,7 @@ def _step(number: int, look: Look, one: Transaction, end: End, shell: Shell) -> 
     knows = "no coordinator knows its producer" not in one.verdict.why
     others = sorted(set(look.assigned) - set(holders))
     named = (
-        f"the transaction of producer {one.producer_id} that {in_words(holders)} "
+        f"the transaction of producer {one.producer_id} that {brokers_text(holders)} "
         f"{'holds' if len(holders) == 1 else 'hold'} open from offset {one.start_offset} of {place.name} on."
     )
     shown = "visible to" if end.type == "commit" else "hidden from"
@@ -283,8 +283,9 @@ def _step(number: int, look: Look, one: Transaction, end: End, shell: Shell) -> 
             f"{MARKER_RIGHTS} for the user of the settings",
             "every replica in sync, and as many as min.insync.replicas asks for",
         ),
-        changes=f"Its records become {shown} read_committed consumers of {in_words(holders)}, which may read on from "
-        f"offset {one.start_offset}. {_no_change(others)}The marker is one more offset in the log of every replica.",
+        changes=f"Its records become {shown} read_committed consumers of {brokers_text(holders)}, which may read on "
+        f"from offset {one.start_offset}. {_no_change(others)}The marker is one more offset in the log of every "
+        "replica.",
         takes=f"Less than a second, and {_MARKER_BYTES} bytes on each replica. Nothing is copied.",
         half_way="The leader has written the marker or it has not. If no answer comes, Parallax looks for it in the "
         "log; a replica that has not fetched it yet gets it as it gets any record.",
@@ -298,7 +299,7 @@ def _step(number: int, look: Look, one: Transaction, end: End, shell: Shell) -> 
 
 
 def _no_change(others: Collection[int]) -> str:
-    return f"Consumers of {in_words(others)} see no change. " if others else ""
+    return f"Consumers of {brokers_text(others)} see no change. " if others else ""
 
 
 def _by_hand(look: Look, one: Transaction, end: End, shell: Shell) -> str:

@@ -21,8 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from parallax.counts import counted
-from parallax.findings.grounds import in_words
+from parallax.counts import brokers_text, counted
 from parallax.findings.leading import SAFE, Fitness, May, unknown
 from parallax.guard.absences import leaves_no_time
 from parallax.moments import span_text
@@ -207,7 +206,7 @@ def notes(led: Led, topic: TopicSettings, broker: int) -> list[str]:
     first = elected(led, broker)
     lacking = [one for one in led.replicas if one not in (broker, first)]
     if topic.is_unclean and first is not None and lacking and not _next(led, {broker, first}):
-        found.append(f"if broker {first} fails meanwhile, {in_words(lacking)} may lead, and lacks records")
+        found.append(f"if broker {first} fails meanwhile, {brokers_text(lacking)} may lead, and lacks records")
     return found
 
 

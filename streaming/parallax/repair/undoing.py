@@ -7,8 +7,7 @@ back to the brokers that held it when the plan was made.
 
 from __future__ import annotations
 
-from parallax.counts import agreed
-from parallax.findings.grounds import in_words
+from parallax.counts import agreed, brokers_text
 from parallax.repair.actions import TAKES_MS, Action, Asked, Assign, Maker, Put, Wait
 from parallax.repair.fit import loses, unsure
 from parallax.repair.layout import Layout
@@ -53,7 +52,7 @@ def undone(plan: Plan, look: Look, asked: Asked | None, made: Maker) -> Action:
     if look.place in layout.moving:
         return _going_back(plan, steps[0], look, asked, made)
     if out := set(goal) - look.isr:
-        return Wait(f"{in_words(out)} {'is' if len(out) == 1 else 'are'} not in sync yet")
+        return Wait(f"{brokers_text(out)} {'is' if len(out) == 1 else 'are'} not in sync yet")
     if waited_ms < TAKES_MS and any(step.number in made.repair.unanswered for step in steps):
         return Wait("no broker has answered a request of the repair; it may still come")
     put_back = f"the replicas are assigned as they were: {list(goal)}"
@@ -154,7 +153,7 @@ def _losing(plan: Plan, look: Look) -> set[int]:
 def _against(losing: set[int], step: MoveStep, look: Look, plan: Plan, made: Maker) -> Put | None:
     """What ends it, also while it goes on, if the copy of a broker that only helped out may be the last right one."""
     source = step.source
-    held = f"{in_words(losing)} would delete its copy, and may be right"
+    held = f"{brokers_text(losing)} would delete its copy, and may be right"
     if new := new_to(plan, look):
         return made.event(EventKind.CLOSED, reason=f"{held}: {new}. It stays; plan again")
     if look.leader != source:
