@@ -22,7 +22,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
-from parallax.compare.following import Admitted, Follower, Place, admit, runs, tasks_for
+from parallax.compare.following import Follower, Place, admit, runs, tasks_for
 from parallax.compare.segments import Manifest, Store, offset_mark
 from parallax.compare.work import STRETCH, Options, Stretch, Work
 from parallax.source.due import LONGEST_S
@@ -38,9 +38,6 @@ _LOCAL_S, _REMOTE_S = 0.05, 0.5
 
 _TOGETHER_S = 0.05
 """For how many seconds the first commit waits for others. Those of all tables come at about the same time."""
-
-_EVEN_S = 0.3
-"""For how many seconds many rows of one view wait for the other's. Without these they are compared one by one."""
 
 QUERY = "compare"
 """The query's name, and that of its checkpoint."""
@@ -133,16 +130,12 @@ class ComparisonReader(DataSourceStreamReader):
         until = time.monotonic() + LONGEST_S
         if not self._sleep(self._begun_at + self._options.compare.trigger_ms / 1000, until):
             return start
-        while not self._admitted(places, limit).rows:
+        while self._newest(places, limit) == start:
             if not self._sleep(time.monotonic() + self._look_every_s, until):
                 return start
         self._sleep(time.monotonic() + _TOGETHER_S, until)
-        until = time.monotonic() + _EVEN_S
-        while not (found := self._admitted(places, limit)).is_ready:
-            if not self._sleep(time.monotonic() + self._look_every_s, until):
-                break
         self._begun_at = time.monotonic()
-        return {name: found.best.get(name, place).to_json() for name, place in places.items()}
+        return self._newest(places, limit)
 
     @staticmethod
     def _sleep(to: float, until: float) -> bool:
@@ -151,10 +144,11 @@ class ComparisonReader(DataSourceStreamReader):
         time.sleep(max(0.0, min(to, until) - now))
         return to < until
 
-    def _admitted(self, places: Mapping[str, Place], limit: ReadLimit) -> Admitted:
+    def _newest(self, places: Mapping[str, Place], limit: ReadLimit) -> dict[str, Any]:
         new = [follower.appended(places[name]) for name, follower in self._follow().items()]
         most = self._options.compare.max_rows_per_trigger
-        return admit(new, limit.max_rows if isinstance(limit, ReadMaxRows) else most)
+        taken = admit(new, limit.max_rows if isinstance(limit, ReadMaxRows) else most)
+        return {name: taken.get(name, place).to_json() for name, place in places.items()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Divide a micro-batch into Spark tasks: one `Share` for each.
@@ -193,7 +187,7 @@ class ComparisonReader(DataSourceStreamReader):
         since = dict(since)
         while since != until:
             new = {n: follower.between(since[n], until[n]) for n, follower in self._follow().items()}
-            to = {**since, **admit(new.values(), STRETCH).best}
+            to = {**since, **admit(new.values(), STRETCH)}
             to = to if to != since else dict(until)  # What is left has no rows.
             parts = {n: list(follower.between(since[n], to[n])) for n, follower in self._follow().items()}
             files = tuple((name, f) for name, of in parts.items() for f in runs(f for part in of for f in part.files))

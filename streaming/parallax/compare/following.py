@@ -16,9 +16,6 @@ from parallax.views.tables import VIEWS
 SHARE = 200_000
 """How many rows are worth a Spark task of their own: a Spark task costs about 10 ms."""
 
-EVEN = 20_000
-"""From how many rows on a micro-batch ends where both views go. So many rows take some 15 ms to compare one by one."""
-
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -208,69 +205,36 @@ class Follower:
         return known
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
-    """The appended files that a micro-batch can read.
+def admit(tables: Iterable[Iterator[Part]], max_rows: int) -> dict[str, Place]:
+    """Choose which appended files of all tables the next micro-batch reads, oldest first.
 
-    Replicas are compared by their sums only as far as both views go (`parallax.compare.blocks`). So a micro-batch best
-    ends at an *even* point, where it holds equally many commits of both views. Rows behind it would be read one by one.
-
-    Attributes:
-        taken: by table name, the point right after the files; a table of which there is no file is left out. Empty if
-            there are no rows to read.
-        rows: how many rows the files hold together.
-        even: as ``taken``, but up to the last even point. Empty if there is none.
-        even_rows: how many rows there are up to that point.
-        is_full: whether further files were left out, because of the most rows that were allowed.
-    """
-
-    taken: Mapping[str, Place]
-    rows: int
-    even: Mapping[str, Place]
-    even_rows: int
-    is_full: bool
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether waiting for the other view's next commit would save nothing worth while.
-
-        That is so if there are few rows, or if most of them lie below an even point.
-        """
-        return self.is_full or self.rows < EVEN or 2 * self.even_rows >= self.rows
-
-    @property
-    def best(self) -> Mapping[str, Place]:
-        """By table name, the point where the micro-batch ends: an even one, unless that leaves out most of many rows.
-
-        If there are few rows, all are read.
-        """
-        is_worth = (self.is_full or self.rows >= EVEN) and 2 * self.even_rows >= self.rows
-        return self.even if is_worth and self.even_rows else self.taken
-
-
-def admit(tables: Iterable[Iterator[Part]], max_rows: int) -> Admitted:
-    """Find the appended files of all tables that the next micro-batch can read, oldest first.
+    If not all files fit, the choice may end earlier than ``max_rows`` demands: at the last point where it holds equally
+    many commits of both views. Replicas are compared by their sums only as far as both views go
+    (`parallax.compare.blocks`). It does not end earlier if that would leave out more than half of the rows.
 
     Args:
         tables: for each table, the files that were appended to it, in order.
-        max_rows: the most rows that the files may hold together. The first `Part` with rows is always among them,
+        max_rows: the most rows that the chosen files may hold together. The first `Part` with rows is always chosen,
             however large it is.
+
+    Returns:
+        By table name, the point right after the files that were chosen; a table of which no file was chosen is left
+        out. Empty if there are no rows to read.
     """
     taken: dict[str, Place] = {}
     rows = even_rows = 0
     even: dict[str, Place] = {}
     commits = dict.fromkeys(VIEWS, 0)
-    is_full = False
     for part in heapq.merge(*tables, key=lambda part: part.at_ms):
-        if is_full := bool(rows and rows + part.rows > max_rows):
-            break
+        if rows and rows + part.rows > max_rows:
+            return even if 2 * even_rows >= rows else taken
         taken[part.table] = part.place
         rows += part.rows
         if part.table in commits and part.rows:
             commits[part.table] += 1
         if len(set(commits.values())) == 1:
             even, even_rows = dict(taken), rows
-    return Admitted(taken if rows else {}, rows, even, even_rows, is_full)
+    return taken if rows else {}
 
 
 def runs(files: Iterable[DataFile]) -> list[DataFile]:
@@ -309,4 +273,4 @@ def tasks_for(rows: int, parallelism: int) -> int:
     return max(1, min(parallelism, rows // SHARE))
 
 
-__all__ = ["Admitted", "Follower", "Log", "Part", "Place", "admit", "runs", "tasks_for"]
+__all__ = ["Follower", "Log", "Part", "Place", "admit", "runs", "tasks_for"]

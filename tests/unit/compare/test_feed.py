@@ -15,7 +15,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from parallax.compare import joint, segments, withheld
-from parallax.compare.feed import QUERY, RESULT_DDL, TABLES, ComparisonReader
+from parallax.compare.feed import QUERY, RESULT_DDL, TABLES
 from parallax.compare.joint import MANY_ROWS
 from parallax.compare.segments import Manifest, StateGoneError, Store, bucket_of, offset_mark
 from parallax.compare.sums import Grain
@@ -145,30 +145,6 @@ def test_partitions_are_shared_out_by_bucket_and_each_is_compared_once(
     assert len(comparison.told[1][1]) == 4
     assert comparison.compared_up_to == {t: (5, 5) if n % 3 == 0 else (2, 2) for n, t in enumerate(topics)}
     assert comparison.suspects() == []
-
-
-@pytest.mark.parametrize("comes", [True, False])
-def test_a_micro_batch_of_many_rows_ends_where_both_views_go(
-    storage: Path, monkeypatch: pytest.MonkeyPatch, comes: bool
-) -> None:
-    monkeypatch.setattr("parallax.compare.following.EVEN", 1)
-    comparison = Comparison(storage)
-    append(storage, *healthy(0, 2))
-    comparison.step()
-    rows = [record(n, f"K{n}", "V") for n in range(2, 5)]
-    append(storage, *(row for broker in (1, 2, 3) for row in shown(RU, broker, rows, 5)))
-    slept: list[float] = []
-
-    def sleep(to: float, until: float) -> bool:
-        slept.append(to)
-        if comes and len(slept) == 3:
-            append(storage, *(row for broker in (1, 2, 3) for row in shown(RC, broker, rows, 5)))
-        return len(slept) < 6
-
-    monkeypatch.setattr(ComparisonReader, "_sleep", staticmethod(sleep))
-    end = comparison.reader().latestOffset(comparison.offset, None)  # type: ignore[arg-type]
-    assert [end[name] != comparison.offset[name] for name in ("read_uncommitted", "read_committed")] == [True, comes]
-    assert len(slept) == (3 if comes else 6)
 
 
 def test_a_partition_has_the_same_bucket_for_ever() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parallax.compare.following import EVEN, SHARE, Follower, Part, Place, admit, runs, tasks_for
+from parallax.compare.following import SHARE, Follower, Part, Place, admit, runs, tasks_for
 from parallax.views.commits import Appended, DataFile, LogGoneError, OtherTableError
 from parallax.views.tables import VIEWS
 
@@ -130,54 +130,34 @@ def parts(table: str, *of: tuple[int, int]) -> list[Part]:
     return [Part(table, Place(v), at, (file(rows),) * bool(rows)) for v, (at, rows) in enumerate(of)]
 
 
-def ends(most: int, *of: list[Part]) -> dict[str, Place]:
-    return dict(admit([iter(one) for one in of], most).best)
-
-
 def test_tables_are_taken_in_the_order_of_time_up_to_the_limit() -> None:
     left, right = parts("a", (10, 40), (30, 40)), parts("b", (20, 40), (40, 40))
-    assert ends(100, left, right) == {"a": Place(0), "b": Place(0)}
-    assert ends(120, left, right) == {"a": Place(1), "b": Place(0)}
-    assert ends(10_000, left, right) == {"a": Place(1), "b": Place(1)}
+    assert admit([iter(left), iter(right)], 100) == {"a": Place(0), "b": Place(0)}
+    assert admit([iter(left), iter(right)], 120) == {"a": Place(1), "b": Place(0)}
+    assert admit([iter(left), iter(right)], 10_000) == {"a": Place(1), "b": Place(1)}
 
 
 def test_a_commit_beyond_the_limit_is_taken_alone() -> None:
-    assert ends(100, parts("a", (10, 500), (20, 1))) == {"a": Place(0)}
+    assert admit([iter(parts("a", (10, 500), (20, 1)))], 100) == {"a": Place(0)}
 
 
 def test_nothing_is_taken_beyond_a_commit_that_has_to_wait() -> None:
-    assert ends(100, parts("a", (10, 50), (20, 100), (30, 1))) == {"a": Place(0)}
+    assert admit([iter(parts("a", (10, 50), (20, 100), (30, 1)))], 100) == {"a": Place(0)}
 
 
 def test_a_backlog_is_cut_where_both_views_have_come_equally_far() -> None:
     first, second = VIEWS
     left, right = parts(first, (10, 30), (30, 30), (50, 30)), parts(second, (20, 30), (40, 30), (60, 30))
-    assert ends(100, left, right) == {first: Place(0), second: Place(0)}
-    assert ends(130, left, right) == {first: Place(1), second: Place(1)}
+    assert admit([iter(left), iter(right)], 100) == {first: Place(0), second: Place(0)}
+    assert admit([iter(left), iter(right)], 130) == {first: Place(1), second: Place(1)}
     far = parts(second, (100, 30))
-    assert ends(70, left, far) == {first: Place(1)}, "more than half would be left out"
-
-
-def test_many_rows_are_cut_where_both_views_have_come_equally_far_and_few_are_not() -> None:
-    first, second = VIEWS
-    for rows, end in ((EVEN, Place(0)), (EVEN // 6, Place(1))):
-        left, right = parts(first, (10, rows), (30, rows)), parts(second, (20, rows))
-        assert ends(10**9, left, right) == {first: end, second: Place(0)}
-
-
-def test_many_rows_of_one_view_wait_for_the_other_and_few_do_not() -> None:
-    first, second = VIEWS
-    alone, other = parts(first, (10, EVEN)), parts(second, (20, EVEN))
-    assert not admit([iter(alone), iter([])], 10**9).is_ready
-    assert admit([iter(alone), iter([])], 10**9).best == {first: Place(0)}, "if the other does not come"
-    assert admit([iter(alone), iter(other)], 10**9).is_ready
-    assert admit([iter(parts(first, (10, EVEN - 1)))], 10**9).is_ready
+    assert admit([iter(left), iter(far)], 70) == {first: Place(1)}, "more than half would be left out"
 
 
 def test_commits_without_rows_are_passed_over_with_the_next_that_has_some() -> None:
-    assert ends(100, parts("a", (10, 0), (20, 0))) == {}
-    assert ends(100, parts("a", (10, 0), (20, 5), (30, 0))) == {"a": Place(2)}
-    assert ends(100, []) == {}
+    assert admit([iter(parts("a", (10, 0), (20, 0)))], 100) == {}
+    assert admit([iter(parts("a", (10, 0), (20, 5), (30, 0)))], 100) == {"a": Place(2)}
+    assert admit([iter([])], 100) == {}
 
 
 def test_so_many_tasks_as_the_rows_are_worth() -> None:
