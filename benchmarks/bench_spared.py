@@ -2,8 +2,10 @@
 
 A job records two partitions of plain records and one of transactions from three real brokers, at both isolation levels.
 The records come at a steady rate. For each ``compare.trigger_ms`` it prints the share of rows that sums spare in the
-job's micro-batches. The other figure is the share if each took all that was committed by then. The two levels then end
-anywhere. ``python -m benchmarks.bench_spared [--quick]``.
+job's micro-batches. The other figure is the share if each took all that was committed by then.
+
+This is done for two ways of reading. By default each isolation level is read by a query of its own. The other way is
+``read.grouping: all`` with ``read.fetch: shared``: one Fetch serves both levels. ``python -m benchmarks.bench_spared``.
 """
 
 from __future__ import annotations
@@ -35,12 +37,17 @@ PLAIN, TRANSACTIONAL = "plain", "transactional"
 VALUE = b"0123456789" * 9
 
 
-def settings_of(bootstrap: str, storage: Path, trigger_ms: int) -> Settings:
+READ = {"isolation": {}, "all": {"grouping": "all", "fetch": "shared"}}
+"""By ``read.grouping``, the settings of reading."""
+
+
+def settings_of(bootstrap: str, storage: Path, grouping: str, trigger_ms: int) -> Settings:
     return validate(
         {
             "kafka": {"bootstrap.servers": bootstrap},
             "topics": {"include": [PLAIN, TRANSACTIONAL]},
             "storage": {"path": str(storage)},
+            "read": READ[grouping],
             "compare": {"trigger_ms": trigger_ms},
             "alerting": {"metrics_port": 0},
         }
@@ -140,10 +147,10 @@ def share(storage: Path, batches: Iterable[Sequence[Part]], since_ms: int, until
     return 1 - left / max(rows, 1), count
 
 
-def measure(bootstrap: str, trigger_ms: int, per_second: int, seconds: float) -> None:
+def measure(bootstrap: str, grouping: str, trigger_ms: int, per_second: int, seconds: float) -> None:
     with tempfile.TemporaryDirectory(prefix="parallax-bench-") as folder:
         storage = Path(folder)
-        job = Job(settings_of(bootstrap, storage, trigger_ms))
+        job = Job(settings_of(bootstrap, storage, grouping, trigger_ms))
         job.start()
         batches = Planned(storage)
         batches.start()
@@ -162,14 +169,15 @@ def measure(bootstrap: str, trigger_ms: int, per_second: int, seconds: float) ->
             job.stop()
         found, count = share(storage, batches.batches(), since, end)
         other, _ = share(storage, by_time(storage, max(trigger_ms, 1)), since, end)
-        print(f"| {trigger_ms} ms | {found:.0%} | {other:.0%} | {count / seconds:.1f} |", flush=True)
+        print(f"| {grouping} | {trigger_ms} ms | {found:.0%} | {other:.0%} | {count / seconds:.1f} |", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one short run: shows that it runs")
     parser.add_argument("--rate", type=int, default=3_000, help="records a second and partition")
-    parser.add_argument("--triggers", type=int, nargs="+", default=[200, 1_000, 2_000, 4_000])
+    parser.add_argument("--triggers", type=int, nargs="+", default=[1_000, 4_000])
+    parser.add_argument("--groupings", nargs="+", choices=READ, default=list(READ), help="of the readers")
     parser.add_argument("--seconds", type=float, default=40.0)
     options = parser.parse_args()
     if options.quick:
@@ -178,10 +186,11 @@ def main() -> None:
         cluster.create_topic(PLAIN, partitions=2, replicas=[1, 2, 3])
         cluster.create_topic(TRANSACTIONAL, partitions=1, replicas=[1, 2, 3])
         print(f"{options.rate:,} records a second and partition; share of rows that are not read")
-        print("| compare.trigger_ms | as planned | whatever is committed | micro-batches a second |")
-        print("|---|---|---|---|", flush=True)
-        for trigger_ms in options.triggers:
-            measure(cluster.bootstrap_servers, trigger_ms, options.rate, options.seconds)
+        print("| read.grouping | compare.trigger_ms | as planned | whatever is committed | micro-batches a second |")
+        print("|---|---|---|---|---|", flush=True)
+        for grouping in options.groupings:
+            for trigger_ms in options.triggers:
+                measure(cluster.bootstrap_servers, grouping, trigger_ms, options.rate, options.seconds)
 
 
 if __name__ == "__main__":
