@@ -29,6 +29,9 @@ Int64 = np.ndarray[Any, np.dtype[np.int64]]
 
 _MAX_FETCH = 1 << 29
 
+_MOST_OFFSET = 1 << 62
+"""No log reaches this offset: at a thousand million records a second it would take more than a century."""
+
 _MOST = 1_000
 """Logs that one Fetch asks for at most."""
 
@@ -637,13 +640,15 @@ class _Batches:
         base, last = self.table[:, kernels.BASE], self.table[:, kernels.LAST]
         before = np.concatenate(([self.position], last[:-1] + 1))
         beyond = np.where(base < end, last >= answer.high_watermark, base > answer.high_watermark)
+        beyond |= (base >= _MOST_OFFSET) | (last < base)
         wrong = np.flatnonzero(beyond & (before < end))
         if len(wrong):
             offset = int(base[wrong[0]])
             self.table, self.contradicts = self.table[: wrong[0]], True
             self.failure = CorruptBatch(
                 f"batch at offset {offset}: its offsets contradict the answer's high watermark "
-                f"{answer.high_watermark}; it was garbled on the way, or look at this replica's log segment",
+                f"{answer.high_watermark}, or no log reaches them; it was garbled on the way, or look at this replica's "
+                "log segment",
                 base_offset=offset,
             )
 

@@ -211,6 +211,17 @@ def test_a_batch_whose_base_offset_was_garbled_moves_no_position_past_what_it_hi
     assert "contradict" in str(failure)
 
 
+@pytest.mark.parametrize("base", [(1 << 63) - 4096, (1 << 63) - 1, 1 << 62])
+def test_an_offset_that_no_log_reaches_is_corrupt_though_the_high_watermark_agrees(base: int) -> None:
+    garbled = bytearray(batch(2, 3))
+    garbled[:8] = base.to_bytes(8, "big")
+    log = Log(batch(0, 2) + bytes(garbled), (1 << 63) - 1)
+    chunks, position, failure = read_all(read(log, 0, (1 << 63) - 1))
+    assert [c.columns.offset.tolist() for c in chunks] == [[0, 1]]
+    assert position == 2
+    assert isinstance(failure, CorruptBatch)
+
+
 @dataclass
 class Restarted(Log):
     """Reports a high watermark from before it has read its log, for the first answers."""
