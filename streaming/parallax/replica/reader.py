@@ -647,8 +647,8 @@ class _Batches:
             self.table, self.contradicts = self.table[: wrong[0]], True
             self.failure = CorruptBatch(
                 f"batch at offset {offset}: its offsets contradict the answer's high watermark "
-                f"{answer.high_watermark}, or no log reaches them; it was garbled on the way, or look at this replica's "
-                "log segment",
+                f"{answer.high_watermark}, or no log reaches them; it was garbled on the way, or look at this "
+                "replica's log segment",
                 base_offset=offset,
             )
 
