@@ -361,8 +361,9 @@ class StorageSettings(_Section):
         most = 24 * math.ceil(self.retention_hours / 24) - self.maintenance_interval_s / 3600
         if self.record != "rows" and self.settled_hours >= most:
             raise ValueError(
-                f"settled_hours is not below {most:g}, so retention_hours would drop rows before they settle; lower "
-                "settled_hours, or raise retention_hours by a day"
+                f"settled_hours is not below {most:g}, so retention_hours would drop rows before an upkeep that comes "
+                f"each {self.maintenance_interval_s / 3600:g} h settles them; lower settled_hours or "
+                "maintenance_interval_s, or raise retention_hours by whole days"
             )
         return self
 

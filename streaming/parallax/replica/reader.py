@@ -30,7 +30,7 @@ Int64 = np.ndarray[Any, np.dtype[np.int64]]
 _MAX_FETCH = 1 << 29
 
 _MOST_OFFSET = 1 << 62
-"""No log reaches this offset: at a thousand million records a second it would take more than a century."""
+"""No log reaches this offset: that would take a century at a thousand million records a second."""
 
 _MOST = 1_000
 """Logs that one Fetch asks for at most."""
