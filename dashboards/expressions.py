@@ -294,9 +294,9 @@ class Expressions:
         return f"{found} or 0 * ({fires} and {now} unless on ({heard.by}) {heard.series} {_BEFORE})"
 
     def with_last_word(self, recorded: str, name: str) -> str:
-        """A recorded series that fires; it fires once more with 0 when it is over, and with -1 while nobody says so.
+        """A recorded series that fires, and fires once more with 0 when it is over. While nobody speaks, it is -1.
 
-        In that last evaluation the alert says what is so then: Prometheus sends an end with these annotations.
+        In the last evaluation the alert says what is so then. Prometheus sends an end with these annotations.
         """
         fires = f"max without (alertname, alertstate, severity) ({firing(name)})"
         was = f"({fires} and {recorded} {_BEFORE} or {fires} and on ({TARGET}) {UNHEARD} {_BEFORE})"

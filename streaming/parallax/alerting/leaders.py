@@ -72,10 +72,10 @@ def _by_place(absences: Absences) -> dict[TopicPartition, Absences]:
 
 
 class Choice(IntEnum):
-    """What is known of a replica that a finding has proven wrong, and that is, or would be, chosen to lead."""
+    """What is known of a replica that a finding has proven wrong. It leads, or an election would choose it."""
 
     LEADS = 0
-    """It leads now: the finding says what that means."""
+    """It leads now."""
     WRONG = 1
     """It is proven wrong, and the next election of preferred leaders makes it the leader."""
     UNCONFIRMED = 2
@@ -83,11 +83,11 @@ class Choice(IntEnum):
 
 
 def unsafe_elections(snapshot: Snapshot) -> Mapping[Replica, Choice]:
-    """The replicas that must not lead, and lead or will be leaders after the next election of preferred leaders.
+    """The replicas that must not lead, and that lead or are chosen by the next election of preferred leaders.
 
-    One that will be is the first of its partition's replicas, is in sync, and does not lead now. A finding has proven
-    it wrong, and the present leader does not show the same. If it does, as after an unclean election, consumers get the
-    same before and after the election: only the finding is worth an alert.
+    One that is chosen comes first in its partition's assignment, is in sync, and does not lead now. A finding has
+    proven it wrong. The present leader does not show the same. If it does, as after an unclean election, no election
+    changes what consumers get. Then only the finding is worth an alert.
     """
     return snapshot.once(_unsafe_elections)
 

@@ -17,13 +17,13 @@ Renewed = Mapping[tuple[TopicPartition, int], int]
 
 
 class Joined:
-    """Finds the brokers that have come back into the set in sync of a partition, in rows of ``replica_progress``."""
+    """Finds in rows of ``replica_progress`` who has come back into the set in sync of a partition."""
 
     def __init__(self) -> None:
         self._in_sync: dict[TopicPartition, frozenset[int]] = {}
 
     def take_in(self, rows: Iterable[Mapping[str, Any]], places: Collection[TopicPartition]) -> Renewed:
-        """Take in rows of progress, and return who has come back by them, and when that was seen.
+        """Take in rows of progress. Returns who has come back, and when that was seen.
 
         Args:
             rows: of any number of ticks, in any order.
@@ -41,7 +41,7 @@ class Joined:
 
 
 class Unconfirmed:
-    """Knows of each finding the replicas that may have been changed since it was last seen to be true."""
+    """Knows which replicas may have been changed since their finding was last seen to be true."""
 
     def __init__(self) -> None:
         self._looked: dict[str, int] = {}
@@ -64,14 +64,19 @@ class Unconfirmed:
         return bool(since)
 
     def confirmed(self, finding_id: str, at_ms: int) -> None:
-        """Note that the replicas were asked at ``at_ms``, and that the finding was true then."""
+        """Note that the finding ``finding_id`` was true when the replicas were asked.
+
+        Args:
+            finding_id: the finding's id.
+            at_ms: when they were asked, milliseconds since 1970 UTC.
+        """
         self._looked[finding_id] = max(at_ms, self._looked.get(finding_id, 0))
         left = {broker: at for broker, at in self._changed.pop(finding_id, {}).items() if at > at_ms}
         if left:
             self._changed[finding_id] = left
 
     def keep(self, finding_ids: Collection[str]) -> None:
-        """Forget all findings but some."""
+        """Forget all findings but those with the ids ``finding_ids``."""
         self._looked = {name: at for name, at in self._looked.items() if name in finding_ids}
         self._changed = {name: brokers for name, brokers in self._changed.items() if name in finding_ids}
 

@@ -1,4 +1,4 @@
-"""Follows the record of repairs: which replicas they may have changed, so that their findings are looked at again."""
+"""Follows the record of repairs, to have findings about what they change looked at again."""
 
 from __future__ import annotations
 
