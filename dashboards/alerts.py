@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from dashboards.expressions import LAST_WORDS, OPTIONS, PAGE, Expressions, Heard
+from dashboards.expressions import HAPPENED, LAST_WORDS, OPTIONS, PAGE, Expressions, Heard
 from dashboards.parameters import Parameters
 from parallax.alerting.conditions import CONDITIONS, UNSAID, commands
 from parallax.shell import ANYWHERE
@@ -21,7 +21,7 @@ BEHIND = "{{ with $labels.cluster }} (cluster {{ . }}){{ end }}"
 NOBODY_KNOWS = "Nobody knows whether this is over: "
 """Before what an alert was about that ends for want of news (annotation ``resolved_turn``)."""
 _UNHEARD, _ELSE, _END = "{{ if eq $value -1.0 }}", "{{ else }}", "{{ end }}"
-_LAST = "{{ if eq $value 0.0 }}"
+_LAST = f"{{{{ if eq $value 0.0 {float(HAPPENED)} }}}}"
 """An alert on a recorded series fires for the last time (`Expressions.with_last_word`)."""
 _SILENT = (
     "Whether it goes on is not known: a job that watches the cluster is not scraped, or has compared nothing since its "

@@ -53,6 +53,8 @@ ELECTION = "replica:parallax_unsafe_election:max"
 
 One that leads already is not among them.
 """
+HAPPENED = 3
+"""The last value of an alert whose danger has become real. The wrong replica was elected."""
 LAST_WORDS = frozenset({ELECTION})
 """The recorded series whose alerts fire once more when they are over, to say what is so then."""
 
@@ -294,14 +296,16 @@ class Expressions:
         return f"{found} or 0 * ({fires} and {now} unless on ({heard.by}) {heard.series} {_BEFORE})"
 
     def with_last_word(self, recorded: str, name: str) -> str:
-        """A recorded series that fires, and fires once more with 0 when it is over. While nobody speaks, it is -1.
+        """A recorded series that fires, and fires once more when it is over: with `HAPPENED`, or with 0.
 
-        In the last evaluation the alert says what is so then. Prometheus sends an end with these annotations.
+        While nobody speaks, it is -1. In the last evaluation the alert says what is so then. Prometheus sends an end
+        with these annotations.
         """
         fires = f"max without (alertname, alertstate, severity) ({firing(name)})"
         was = f"({fires} and {recorded} {_BEFORE} or {fires} and on ({TARGET}) {UNHEARD} {_BEFORE})"
-        over = f"0 * ({was} unless {recorded} unless on ({TARGET}) {UNHEARD})"
-        return f"{self.or_unheard(recorded, name)} or {over}"
+        over = f"({was} unless {recorded} unless on ({TARGET}) {UNHEARD})"
+        real = f"max by (cluster, topic, partition, broker_id) ({self.of('preferred_leader_unsafe')}) == 0"
+        return f"{self.or_unheard(recorded, name)} or {HAPPENED} * ({over} and {real}) or 0 * {over}"
 
     def settled(self, metric: str, by: str, *matchers: str) -> Heard:
         """What jobs say that are not silent, by a metric that each has of all that it watches."""

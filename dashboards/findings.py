@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 from dashboards.alerts import BEHIND, FOR, NOBODY_KNOWS, WHERE, Alerts, agreed, command
-from dashboards.expressions import ACKNOWLEDGED, ELECTION, FINDING, SAID, SHOWN, STANDS, STATES, firing
+from dashboards.expressions import ACKNOWLEDGED, ELECTION, FINDING, HAPPENED, SAID, SHOWN, STANDS, STATES, firing
 from dashboards.partition import UID as PARTITION
 from parallax.alerting.conditions import CONDITIONS
 from parallax.alerting.leaders import Choice
@@ -109,7 +109,7 @@ class FindingAlerts(Alerts):
         ]
 
     def _unsafe_election(self) -> dict[str, Any]:
-        """What it says goes by the value, a `Choice`; with its last word it says whether a wrong replica leads by then.
+        """What it says goes by the value, a `Choice`; with its last word it says whether the replica was elected.
 
         A replica that may have been changed since it was proven wrong is not called wrong. It is no silence either: the
         danger is over only once the finding is, or the election would choose another.
@@ -123,8 +123,7 @@ class FindingAlerts(Alerts):
             "Broker {{ $labels.broker_id }} does not lead. It was proven wrong, and may have been changed since, as "
         )
         open_ += f"by a repair: it is being asked again. {next_one} If this lasts, {how} what is known of it."
-        elected = "{{ if eq .Labels.broker_id $labels.broker_id }}was elected leader of{{ else }}leads{{ end }}"
-        elected = f"broker {{{{ .Labels.broker_id }}}}, which is wrong, {elected} {WHERE}{FOR}"
+        elected = f"broker {{{{ $labels.broker_id }}}}, which is wrong, was elected leader of {WHERE}{FOR}"
         summary = f"{{{{ if {_IS_OPEN} }}}}Whether the next election of {WHERE}{FOR} makes a wrong replica the leader "
         summary += f"is not known yet{{{{ else }}}}The next election of {WHERE}{FOR} makes a wrong replica the leader"
         left = f"The findings about {WHERE} say what that means for its consumers, and what to run."
@@ -135,11 +134,11 @@ class FindingAlerts(Alerts):
             f"{summary}{{{{ end }}}}",
             f"{{{{ if {_IS_OPEN} }}}}{open_}{{{{ else }}}}{wrong}{{{{ end }}}}",
             (
-                _who_leads(f"{_HAPPENED}{elected}", f"Parallax warns no longer of the next election of {WHERE}{FOR}"),
-                _who_leads(left, f"{how} who leads there now, and who may."),
+                _if_elected(f"{_HAPPENED}{elected}", f"Parallax warns no longer of the next election of {WHERE}{FOR}"),
+                _if_elected(left, f"{how} who leads there now, and who may."),
             ),
             wait=self._p.first_for,
-            turn=_who_leads(_HAPPENED),
+            turn=_if_elected(_HAPPENED),
         )
 
     def _by_state(self, *, is_critical: bool) -> list[dict[str, Any]]:
@@ -215,12 +214,9 @@ def _at_the_end(template: str) -> str:
     return f"{{{{ if le $value 0.0 }}}}{template}{{{{ end }}}}"
 
 
-def _who_leads(wrong: str, otherwise: str = "") -> str:
-    """A template of a wrong broker that leads an alert's partition; something else where none does."""
-    series = "max by (broker_id) (parallax_preferred_leader_unsafe{cluster=%q, topic=%q, partition=%q})"
-    labels = "$labels.cluster $labels.topic $labels.partition"
-    asked = f'query (printf "topk(1, {series} == {int(Choice.LEADS)})" {labels})'
-    return f"{{{{ with {asked} }}}}{{{{ with first . }}}}{wrong}{{{{ end }}}}{{{{ else }}}}{otherwise}{{{{ end }}}}"
+def _if_elected(wrong: str, otherwise: str = "") -> str:
+    """A template of an alert's last word: the wrong replica was elected, or something else."""
+    return f"{{{{ if eq $value {float(HAPPENED)} }}}}{wrong}{{{{ else }}}}{otherwise}{{{{ end }}}}"
 
 
 def _unless_over(template: str) -> str:

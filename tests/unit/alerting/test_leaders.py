@@ -123,7 +123,7 @@ def test_an_election_that_would_make_a_wrong_replica_the_leader_is_told_of(healt
     assert unsafe_elections(healthy.state.snapshot()) == {}
 
 
-def test_a_replica_that_may_have_been_mended_since_its_last_look_is_not_called_wrong_nor_safe(healthy: Monitor) -> None:
+def test_what_may_have_been_mended_since_its_last_look_is_called_neither_wrong_nor_safe(healthy: Monitor) -> None:
     wrong = shown_again()
     led(healthy, 1, 3, 1, 2)
     healthy.state.update_findings(

@@ -558,9 +558,7 @@ def test_an_incident_names_the_leader_of_when_its_members_were_last_asked_about(
 
 
 @pytest.mark.parametrize(("suspect", "command"), [("s", "kafka-console-producer.sh"), ("", "show-record")])
-def test_a_deletion_that_all_replicas_missed_is_written_again_by_the_commands_that_are_printed(
-    suspect: str, command: str
-) -> None:
+def test_a_deletion_that_all_replicas_missed_is_written_again_by_printed_commands(suspect: str, command: str) -> None:
     one = explained(PROVEN, status=FindingStatus.SPREAD, suspect_id=suspect)
     first = explain(one).steps[0]
     assert (first.act, command in first.run) == (Act.DELETE_AGAIN, True)

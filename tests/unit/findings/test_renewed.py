@@ -30,7 +30,7 @@ def unconfirmed(life: Life) -> Mapping[str, frozenset[int]]:
     return life.machine.status().unconfirmed
 
 
-def test_a_finding_is_not_known_to_be_true_from_a_change_of_its_replica_to_the_next_look() -> None:
+def test_a_finding_is_not_known_to_be_true_between_a_change_and_the_next_look() -> None:
     life = Life().confirmed(claim(COMMITTED_WRONGLY), answering=wrong)
     life.wait(5)
     assert unconfirmed(life) == {}

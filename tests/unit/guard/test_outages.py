@@ -247,7 +247,7 @@ def test_an_outage_names_what_is_due_first_when_the_rest_is_and_the_command_that
     assert "Until then, where that takes longer, pause the cleaning of stock (" in said
 
 
-def test_a_message_says_before_and_after_the_time_is_over_that_to_bring_the_broker_back_is_not_enough_then() -> None:
+def test_a_message_says_before_its_time_is_over_what_helps_afterwards() -> None:
     place = TopicPartition("stock", 0)
     outage, away = Outage(2, 0, away_ms=0, absent=frozenset({place})), absence(2, *place, bound_ms=MINUTE, since_ms=0)
     copied = "is not enough any more: have it copy those partitions again before it leads"
