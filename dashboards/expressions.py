@@ -48,6 +48,16 @@ ABSENT = "ParallaxAbsent"
 FORMER = "storage:parallax_former:max"
 """The targets whose job has other labels now, or another address. The id of its storage says that it is the same."""
 
+ELECTION = "replica:parallax_unsafe_election:max"
+"""The wrong replicas that the next election of preferred leaders makes leaders, by `parallax.alerting.leaders.Choice`.
+
+One that leads already is not among them.
+"""
+HAPPENED = 3
+"""The last value of an alert whose danger has become real. The wrong replica was elected."""
+LAST_WORDS = frozenset({ELECTION})
+"""The recorded series whose alerts fire once more when they are over, to say what is so then."""
+
 ANSWERS = "broker:parallax_answers:max"
 """The brokers that have answered a job when it last asked."""
 
@@ -285,9 +295,26 @@ class Expressions:
         fires = f"max without (alertname, alertstate, severity) ({fires})"
         return f"{found} or 0 * ({fires} and {now} unless on ({heard.by}) {heard.series} {_BEFORE})"
 
+    def with_last_word(self, recorded: str, name: str) -> str:
+        """A recorded series that fires, and fires once more when it is over: with `HAPPENED`, or with 0.
+
+        While nobody speaks, it is -1. In the last evaluation the alert says what is so then. Prometheus sends an end
+        with these annotations.
+        """
+        fires = f"max without (alertname, alertstate, severity) ({firing(name)})"
+        was = f"({fires} and {recorded} {_BEFORE} or {fires} and on ({TARGET}) {UNHEARD} {_BEFORE})"
+        over = f"({was} unless {recorded} unless on ({TARGET}) {UNHEARD})"
+        real = f"max by (cluster, topic, partition, broker_id) ({self.of('preferred_leader_unsafe')}) == 0"
+        return f"{self.or_unheard(recorded, name)} or {HAPPENED} * ({over} and {real}) or 0 * {over}"
+
     def settled(self, metric: str, by: str, *matchers: str) -> Heard:
         """What jobs say that are not silent, by a metric that each has of all that it watches."""
         return Heard(by, f"{self.of(metric, *matchers)} unless on ({TARGET}) {SILENT}")
+
+    def election(self, wait: str) -> str:
+        """What `ELECTION` records, for an alert that waits a time."""
+        series = self.known("preferred_leader_unsafe", wait=wait, told_with="heartbeat_timestamp_seconds")
+        return f"max by (cluster, topic, partition, broker_id) ({series}) > 0"
 
     def answers(self) -> str:
         """What `ANSWERS` records."""

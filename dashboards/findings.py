@@ -19,9 +19,10 @@ from __future__ import annotations
 from typing import Any
 
 from dashboards.alerts import BEHIND, FOR, NOBODY_KNOWS, WHERE, Alerts, agreed, command
-from dashboards.expressions import ACKNOWLEDGED, FINDING, SAID, SHOWN, STANDS, STATES, firing
+from dashboards.expressions import ACKNOWLEDGED, ELECTION, FINDING, HAPPENED, SAID, SHOWN, STANDS, STATES, firing
 from dashboards.partition import UID as PARTITION
 from parallax.alerting.conditions import CONDITIONS
+from parallax.alerting.leaders import Choice
 from parallax.alerting.listing import ALARMS, Turn
 from parallax.model import Severity
 from parallax.shell import ANYWHERE
@@ -35,6 +36,10 @@ KNOWN = "ParallaxFindingAcknowledged"
 
 _EXPLAIN = f"parallax findings explain {{{{ $labels.finding_id }}}} {ANYWHERE.options}"
 """The command where the job has said nothing; otherwise it names that itself (label ``command``)."""
+_HAPPENED = "It has happened: "
+"""Before the end of an alert about a danger that has become real (annotation ``resolved_turn``)."""
+_IS_OPEN = f"eq $value {float(Choice.UNCONFIRMED)}"
+"""Whether the replica that an election makes the leader is wrong is not known yet."""
 _ENDS, _IS_KNOWN = "eq $value 0.0", "ge $value 0.0"
 """Of an alert's value (`Expressions.ended`): it fires for the last time, and the job says how it ended."""
 _UNSAID = "{{ if eq $value -1.0 }}"
@@ -55,6 +60,7 @@ class FindingAlerts(Alerts):
             {"record": SHOWN, "expr": self._e.shown()},
             {"record": SAID, "expr": self._e.said()},
             {"record": ACKNOWLEDGED, "expr": self._e.acknowledged()},
+            {"record": ELECTION, "expr": self._e.election(self._p.first_for)},
             # What suppresses others comes last. Prometheus sends rule by rule, and a group may have its turn between:
             # an alert that outlasts what suppresses it would be sent once more when all is over. The end of one that is
             # still suppressed is not sent, but Prometheus says each end again after a minute.
@@ -85,24 +91,7 @@ class FindingAlerts(Alerts):
                 "says which.",
                 past=(f"Suspects in {WHERE}{FOR} could not be decided for a time", "None is without a verdict now."),
             ),
-            self._lasting(
-                "ParallaxUnsafeElection",
-                self._p.first_for,
-                lambda known: (
-                    "max by (cluster, topic, partition, broker_id) "
-                    f"({known('preferred_leader_unsafe', told_with='heartbeat_timestamp_seconds')}) > 0"
-                ),
-                "warning",
-                f"The next election of {WHERE}{FOR} makes a wrong replica the leader",
-                "Broker {{ $labels.broker_id }} is proven wrong and does not lead. It is in sync and comes first in "
-                "the assignment, so the next election of preferred leaders, which brokers hold every five minutes by "
-                f"default, moves leadership to it. `{command('lead', '{{ $labels.topic }}')}` says how to keep it "
-                "from leading, or what is missing for that.",
-                past=(
-                    f"Parallax warns no longer of the next election of {WHERE}{FOR}",
-                    f"`{command('lead', '{{ $labels.topic }}')}` says who leads there now, and who may.",
-                ),
-            ),
+            self._unsafe_election(),
             self._alert(
                 "ParallaxTransactionHanging",
                 "time() - min by (cluster, topic, partition, producer_id) "
@@ -118,6 +107,39 @@ class FindingAlerts(Alerts):
                 ),
             ),
         ]
+
+    def _unsafe_election(self) -> dict[str, Any]:
+        """What it says goes by the value, a `Choice`; with its last word it says whether the replica was elected.
+
+        A replica that may have been changed since it was proven wrong is not called wrong. It is no silence either: the
+        danger is over only once the finding is, or the election would choose another.
+        """
+        next_one = "It is in sync and comes first in the assignment, so the next election of preferred leaders, which "
+        next_one += "brokers hold every five minutes by default, moves leadership to it."
+        how = f"`{command('lead', '{{ $labels.topic }}')}` says"
+        wrong = f"Broker {{{{ $labels.broker_id }}}} is proven wrong and does not lead. {next_one} {how} how to keep "
+        wrong += "it from leading, or what is missing for that."
+        open_ = (
+            "Broker {{ $labels.broker_id }} does not lead. It was proven wrong, and may have been changed since, as "
+        )
+        open_ += f"by a repair: it is being asked again. {next_one} If this lasts, {how} what is known of it."
+        elected = f"broker {{{{ $labels.broker_id }}}}, which is wrong, was elected leader of {WHERE}{FOR}"
+        summary = f"{{{{ if {_IS_OPEN} }}}}Whether the next election of {WHERE}{FOR} makes a wrong replica the leader "
+        summary += f"is not known yet{{{{ else }}}}The next election of {WHERE}{FOR} makes a wrong replica the leader"
+        left = f"The findings about {WHERE} say what that means for its consumers, and what to run."
+        return self._alert(
+            "ParallaxUnsafeElection",
+            ELECTION,
+            "warning",
+            f"{summary}{{{{ end }}}}",
+            f"{{{{ if {_IS_OPEN} }}}}{open_}{{{{ else }}}}{wrong}{{{{ end }}}}",
+            (
+                _if_elected(f"{_HAPPENED}{elected}", f"Parallax warns no longer of the next election of {WHERE}{FOR}"),
+                _if_elected(left, f"{how} who leads there now, and who may."),
+            ),
+            wait=self._p.first_for,
+            turn=_if_elected(_HAPPENED),
+        )
 
     def _by_state(self, *, is_critical: bool) -> list[dict[str, Any]]:
         return [
@@ -190,6 +212,11 @@ class FindingAlerts(Alerts):
 def _at_the_end(template: str) -> str:
     """What an alert says when it fires for the last time, and not before: who prints it says nothing of an end."""
     return f"{{{{ if le $value 0.0 }}}}{template}{{{{ end }}}}"
+
+
+def _if_elected(wrong: str, otherwise: str = "") -> str:
+    """A template of an alert's last word: the wrong replica was elected, or something else."""
+    return f"{{{{ if eq $value {float(HAPPENED)} }}}}{wrong}{{{{ else }}}}{otherwise}{{{{ end }}}}"
 
 
 def _unless_over(template: str) -> str:

@@ -30,6 +30,8 @@ _HEAD = """# An Alertmanager for Parallax: alertmanager --config.file=alertmanag
 # outgrown. A page goes on until its finding is over, and each of them is resolved then. No page suppresses another one
 # that was not acknowledged: Alertmanager forgets a suppressed one after twice repeat_interval, and resolves it no more.
 # So close the incident of a page that was acknowledged here for longer by hand.
+# A reload of this configuration may send suppressed alerts once. When a page becomes a ticket, its incident in
+# PagerDuty stays open until the finding is over.
 #
 # What is resolved has the annotations of its last firing: summary and description may speak of the present. So show
 # resolved_summary and resolved_description of it, as parallax.tmpl does; a webhook gets all of them. Those of a finding

@@ -40,6 +40,7 @@ from parallax.findings.hanging_watch import HangingThread, HangingWatch
 from parallax.findings.happenings import FindingsStatus
 from parallax.findings.led import with_leaders
 from parallax.findings.manager import FindingsManager
+from parallax.findings.renewed import Joined
 from parallax.guard.absences import Absence, Absences, Late
 from parallax.guard.pointed import PointedThread
 from parallax.guard.run import OFF_ROUND_S, GuardRounds, GuardThread, OffRounds
@@ -49,6 +50,7 @@ from parallax.model import IsolationLevel, MissingRight, ReadEvent, TopicPartiti
 from parallax.overload import Overload
 from parallax.preflight import check_cluster, check_folder, is_watched
 from parallax.repair.account import beside, repaired_by
+from parallax.repair.renewing import Renewing
 from parallax.repair.slow import slow_copies
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
@@ -122,6 +124,7 @@ class Job:
         self._ledger: Ledger | None = None
         self._timekeeper: Timekeeper | None = None
         self._differing: frozenset[TopicPartition] = frozenset()
+        self._joined = Joined()
         self._pointed: PointedThread | None = None
         self._guard: GuardThread | None = None
         self._hanging: HangingThread | None = None
@@ -244,6 +247,7 @@ class Job:
             on_change=self._findings_changed,
             repaired=repaired_by(storage),
             completed=with_leaders(storage),
+            renewed=Renewing(storage),
         )
         self._manager.start()
         after_s = self._settings.findings.hanging_after_s
@@ -484,6 +488,8 @@ class Job:
         self._log_rights(self.state.update_progress(rows))
         if self._timekeeper is not None:
             self._timekeeper.take_in(rows)
+        if self._manager is not None:
+            self._manager.changed(self._joined.take_in(rows, self._differing))
 
     def _log_rights(self, changes: Iterable[Change]) -> None:
         for change in changes:

@@ -90,7 +90,7 @@ LASTING = {
         0,
         {"reason": "deferred"},
     ),
-    "ParallaxUnsafeElection": Lasting("preferred_leader_unsafe", REPLICA, 1, None, _OTHER_TOPIC),
+    "ParallaxUnsafeElection": Lasting("preferred_leader_unsafe", REPLICA, 1, None, _OTHER_TOPIC, last_words=1),
     "ParallaxVerdictOverdue": Lasting("verdict_waiting_seconds", PARTITION, 700, 0, _OTHER_TOPIC),
     "ParallaxInitialReadingIncomplete": Lasting("initial_reading_complete", PARTITION, 0, 1, _OTHER_TOPIC),
     "ParallaxLogStartDiffers": Lasting(
@@ -260,11 +260,16 @@ def _others() -> Iterator[Case]:
     unsafe = series("preferred_leader_unsafe", REPLICA)
     one = [1.0 if BEGAN <= step < 100 else None for step in range(STEPS)]
     first = BEGAN + WAITS["ParallaxUnsafeElection"]
-    yield Case("ParallaxUnsafeElection", "the wrong one comes first", {unsafe: one}, first, 100)
+    yield Case("ParallaxUnsafeElection", "the wrong one comes first", {unsafe: one}, first, 101)
+    mended: Values = [2.0 if step > 50 else value for step, value in enumerate(one)]
+    mended[100:] = [None] * (STEPS - 100)
+    yield Case("ParallaxUnsafeElection", "it was repaired and is not looked at yet", {unsafe: mended}, first, 101)
+    elected: Values = [1.0 if BEGAN <= step < 100 else 0.0 if step >= 100 else None for step in range(STEPS)]
+    yield Case("ParallaxUnsafeElection", "it is elected", {unsafe: elected}, first, 101)
     over = [1.0 if BEGAN <= step < 97 else None for step in range(STEPS)]
     killed: Values = [-7200.0 if step < 99 else None for step in range(STEPS)]
     what = "another one comes first, and then the job is killed"
-    yield Case("ParallaxUnsafeElection", what, {unsafe: over}, first, 97, killed)
+    yield Case("ParallaxUnsafeElection", what, {unsafe: over}, first, 98, killed)
     soon = [1.0 if step in (4, 5, 50, 51) else None for step in range(STEPS)]
     yield Case("ParallaxUnsafeElection", "it is elected, or mended, within seconds", {unsafe: soon}, None)
     wait = WAITS["ParallaxUnsafeElection"]

@@ -369,9 +369,11 @@ def _unsafe_elections(snapshot: Snapshot) -> Iterator[Metric]:
     yield _gauge(
         "preferred_leader_unsafe",
         "1 for a replica that a finding proves wrong, and that the next election of preferred leaders makes the "
-        "leader: it is in sync, comes first in the assignment, and does not lead now.",
+        "leader: it is in sync, comes first in the assignment, and does not lead now. 2 for one that may have been "
+        "changed since that proof, e.g. by a repair: whether it is wrong is not known yet. 0 for a wrong one that "
+        "leads now.",
         _REPLICA,
-        [(_labels(replica), 1.0) for replica in unsafe_elections(snapshot)],
+        [(_labels(replica), float(choice)) for replica, choice in unsafe_elections(snapshot).items()],
     )
 
 

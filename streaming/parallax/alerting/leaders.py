@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from enum import IntEnum
 
 from parallax.alerting.blind import Cause, alone, hiding
 from parallax.alerting.snapshot import Replica, Snapshot
@@ -52,7 +54,7 @@ def _of(
     hanging = [one for one in snapshot.hanging if one.one.place == place]
     coverage = snapshot.coverage.get(place)
     made = Doubts.made(coverage, pending, single, more, findings=findings, hanging=hanging)
-    return made.fitness(brokers, findings)
+    return replace(made, unconfirmed=snapshot.findings.unconfirmed).fitness(brokers, findings)
 
 
 def _by_place(absences: Absences) -> dict[TopicPartition, Absences]:
@@ -69,33 +71,54 @@ def _by_place(absences: Absences) -> dict[TopicPartition, Absences]:
     }
 
 
-def unsafe_elections(snapshot: Snapshot) -> list[Replica]:
-    """The replicas that must not lead, but will be leaders after the next election of preferred leaders.
+class Choice(IntEnum):
+    """What is known of a replica that a finding has proven wrong. It leads, or an election would choose it."""
 
-    Each is the first of its partition's replicas, is in sync, and does not lead now. A finding proves it wrong, and the
-    present leader does not show the same. If it does, as after an unclean election, consumers get the same before and
-    after the election: only the finding is worth an alert.
+    LEADS = 0
+    """It leads now."""
+    WRONG = 1
+    """It is proven wrong, and the next election of preferred leaders makes it the leader."""
+    UNCONFIRMED = 2
+    """That election makes it the leader. It may have been changed since it was proven wrong, e.g. by a repair."""
+
+
+def unsafe_elections(snapshot: Snapshot) -> Mapping[Replica, Choice]:
+    """The replicas that must not lead, and that lead or are chosen by the next election of preferred leaders.
+
+    One that is chosen comes first in its partition's assignment, is in sync, and does not lead now. A finding has
+    proven it wrong. The present leader does not show the same. If it does, as after an unclean election, no election
+    changes what consumers get. Then only the finding is worth an alert.
     """
     return snapshot.once(_unsafe_elections)
 
 
-def _unsafe_elections(snapshot: Snapshot) -> list[Replica]:
-    found = []
+def _unsafe_elections(snapshot: Snapshot) -> Mapping[Replica, Choice]:
+    found: dict[Replica, Choice] = {}
     for place, findings in sorted(_standing(snapshot).items()):
-        first, (leader, isr) = snapshot.preferred.get(place), snapshot.leadership.get(place, (None, None))
+        leader, isr = snapshot.leadership.get(place, (None, None))
+        if leader is not None and leading.worst(_said(snapshot, findings, leader)) is May.UNSAFE:
+            found[*place, leader] = Choice.LEADS
+        first = snapshot.preferred.get(place)
         if first is None or first == leader or first not in (isr or ()) or first not in snapshot.assigned[place]:
             continue
-        if any(_makes_worse(finding, first, leader) for finding in findings):
-            found.append((*place, first))
+        worse = [finding for finding in findings if _makes_worse(finding, first, leader)]
+        if worse:
+            is_wrong = leading.worst(_said(snapshot, worse, first)) is May.UNSAFE
+            found[*place, first] = Choice.WRONG if is_wrong else Choice.UNCONFIRMED
     return found
 
 
+def _said(snapshot: Snapshot, findings: Collection[Finding], broker: int) -> Iterable[Fitness]:
+    """What some findings say of one replica."""
+    return leading.may_lead([broker], findings, unconfirmed=snapshot.findings.unconfirmed).values()
+
+
 def _makes_worse(finding: Finding, first: int, leader: int | None) -> bool:
-    """Whether a finding proves a replica wrong, and the present leader does not show the same."""
+    """Whether a finding has proven a replica wrong, and the present leader does not show the same."""
     if leading.may_lead([first], [finding])[first].may is not May.UNSAFE or has_spread(finding):
         return False
     shown = Shown.of(finding)
     return leader not in shown.showing_now and not (finding.exposed and leader == shown.leader)
 
 
-__all__ = ["may_lead", "unsafe_elections"]
+__all__ = ["Choice", "may_lead", "unsafe_elections"]

@@ -42,6 +42,7 @@ class Shown:
         ``beside``: the brokers other than the accused that showed the accused's value of the key when they were last
             asked, where that is older than the finding's record; else empty. Of an incident those that have shown the
             same as the accused for some member.
+        led: the leader when the replicas were last asked; of an incident, when members were last asked about.
         leads_alike: of an incident, the broker that led when members were last asked about and showed one of them as
             the accused does; `NOBODY` if the leader did not, or was the accused.
     """
@@ -56,6 +57,7 @@ class Shown:
     was_accused: frozenset[int]
     beside: frozenset[int] = frozenset()
     leads_alike: int = NOBODY
+    led: int = NOBODY
 
     @classmethod
     def of(cls, finding: Finding) -> Shown:
@@ -76,6 +78,7 @@ class Shown:
             outcomes=_by_broker(recorded.get("outcomes")),
             was_accused=frozenset(recorded.get("was_accused") or ()),
             beside=of_key | of_members,
+            led=int(evidence.get("leader", led)),
             leads_alike=led if finding.exposed and led in of_members else NOBODY,
         )
 

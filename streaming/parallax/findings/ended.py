@@ -26,6 +26,17 @@ READ_THERE = "Consumers that read it there"
 """How the sentence begins that says what consumers of a wrong replica could see. No code looks for it in a text."""
 
 
+HEALED, NOT_HEALED = "Healed:", "Not healed:"
+FOR_CONSUMERS = "Over for consumers:"
+OVERWRITTEN = "Over, because something newer was written:"
+BY_WORD = "Repaired by a person's word:"
+BEGINNINGS = (HEALED, FOR_CONSUMERS, OVERWRITTEN, BY_WORD, NOT_HEALED)
+"""The words by which the sentence begins that says how a finding ended. The runbook says what each means.
+
+Only what a repair on record has ended begins with what that repair did.
+"""
+
+
 class Repairs(NamedTuple):
     """What is on record of the repairs of a finding, as sentences.
 
@@ -72,36 +83,36 @@ class _End(NamedTuple):
 
 
 _ENDS: Mapping[Resolution, _End] = {
-    Resolution.HEALED: _End("the replicas agree again", "Healed: {reason}."),
+    Resolution.HEALED: _End("the replicas agree again", f"{HEALED} {{reason}}."),
     Resolution.UNPROVEN: _End(
         "the difference is gone, and nothing proves what is left",
-        "Not healed: {reason}. No end marker was seen there that proved that outcome: what was shown then may have "
-        "been wrong.",
+        f"{NOT_HEALED} {{reason}}. No end marker was seen there that proved that outcome: what was shown then may "
+        "have been wrong.",
     ),
     Resolution.BY_WORD: _End(
         "it was repaired by a person's word",
-        "Repaired by a person's word: {reason}. {repaired} Nobody proved which was right.",
+        f"{BY_WORD} {{reason}}. {{repaired}} Nobody proved which was right.",
     ),
     Resolution.DIFFERS: _End(
         "the replicas differ otherwise now",
-        "Not healed: {reason}. The replicas still differed in that key, and what broker {broker} showed was another "
-        "divergence.",
+        f"{NOT_HEALED} {{reason}}. The replicas still differed in that key, and what broker {{broker}} showed was "
+        "another divergence.",
     ),
-    Resolution.COMPACTED: _End("what had shown it is gone", "Not healed: {reason}. {seen}"),
+    Resolution.COMPACTED: _End("what had shown it is gone", f"{NOT_HEALED} {{reason}}. {{seen}}"),
     Resolution.INCOMPARABLE: _End(
         "nothing is left to compare",
-        "Not healed: {reason}. Nothing was left that showed whether what broker {broker} showed was right.",
+        f"{NOT_HEALED} {{reason}}. Nothing was left that showed whether what broker {{broker}} showed was right.",
     ),
-    Resolution.DELETED: _End("the record is gone", "Not healed: {reason}. {seen}"),
+    Resolution.DELETED: _End("the record is gone", f"{NOT_HEALED} {{reason}}. {{seen}}"),
     Resolution.SUPERSEDED: _End(
         "it was overwritten",
-        "Over, because something newer was written: {reason}. {seen}",
+        f"{OVERWRITTEN} {{reason}}. {{seen}}",
     ),
     Resolution.EXPLAINED: _End(
-        "another finding reports it now", "Not healed: {reason}. That finding says who is wrong."
+        "another finding reports it now", f"{NOT_HEALED} {{reason}}. That finding says who is wrong."
     ),
-    Resolution.PART: _End("an incident reports it now", "Not healed: {reason}."),
-    Resolution.GONE: _End("", "Not healed: {reason}."),
+    Resolution.PART: _End("an incident reports it now", f"{NOT_HEALED} {{reason}}."),
+    Resolution.GONE: _End("", f"{NOT_HEALED} {{reason}}."),
 }
 _SEEN = f"{READ_THERE} {{could}}."
 _HELD_BACK = (
@@ -117,13 +128,15 @@ _TRACELESS = (
     Resolution.SUPERSEDED,
 )
 _WITHOUT_DIRECTION = (
-    "Not healed: {reason}. What had shown the difference is gone. Which side was wrong was never proven, and what is "
-    "left may be wrong."
+    f"{NOT_HEALED} {{reason}}. What had shown the difference is gone. Which side was wrong was never proven, and what "
+    "is left may be wrong."
 )
 """Of a finding that accuses nobody, after an end in `_TRACELESS`."""
-_SUPERSEDED = "Not healed: {reason}. Which side was right was never proven; what was shown then had been written since."
+_SUPERSEDED = (
+    f"{NOT_HEALED} {{reason}}. Which side was right was never proven; what was shown then had been written since."
+)
 _NO_TRACE = (Resolution.COMPACTED, Resolution.DELETED)
-_OPEN_NO_MORE = "Over for consumers: {reason}. {seen} Its record is gone from broker {broker}."
+_OPEN_NO_MORE = f"{FOR_CONSUMERS} {{reason}}. {{seen}} Its record is gone from broker {{broker}}."
 """A freeze ends with its transaction, whatever is left of that."""
 _SEEN_HERE, _REPAIRED_HERE = "{seen}", "{repaired}"
 _REPAIRED = "{repaired} {seen}"

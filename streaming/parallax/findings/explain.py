@@ -156,7 +156,7 @@ def _now(known: Grounds) -> str:
             shows = "lacks it as well"
         return f"Broker {leader} leads the partition and {shows}: consumers {known.consumers}."
     said = _of_the_leader(known)
-    leads = f"Broker {leader} leads" if leader != NOBODY else "Who leads is not known here"
+    leads = f"Broker {shown.led} leads" if shown.led != NOBODY else "Who leads is not known here"
     return f"{leads}: {said} Those that fetch from {one_of(shown.showing)} (client.rack) {known.consumers}."
 
 

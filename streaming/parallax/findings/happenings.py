@@ -16,6 +16,7 @@ from parallax.findings.finding import Finding
 from parallax.findings.held import Page
 from parallax.findings.ledger import Label
 from parallax.findings.members import MemberRow
+from parallax.findings.renewed import Renewed
 from parallax.model import TopicPartition
 from parallax.moments import utc_text
 
@@ -106,6 +107,17 @@ class News:
 
 
 @dataclass(frozen=True, slots=True)
+class Changed:
+    """An event for `Lifecycle.handle`: replicas may have another log than the last look of their findings has shown.
+
+    Attributes:
+        replicas: which replicas, and since when (`parallax.findings.renewed`).
+    """
+
+    replicas: Renewed
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """An event for `Lifecycle.handle`: time has passed, so that a probe or an `Append` may be due.
 
@@ -113,7 +125,7 @@ class Tick:
     """
 
 
-Event = Loaded | Suspected | Answered | Committed | NotCommitted | News | Tick
+Event = Loaded | Suspected | Answered | Committed | NotCommitted | News | Changed | Tick
 
 
 # Actions.
@@ -200,6 +212,8 @@ class FindingsStatus:
         last_probe_at: when the last probe finished, seconds since 1970 UTC; None before the first.
         asked_again: by finding id, the result of the last probe since the start that left the finding as it was. Only
             for findings that are not over. Incidents are left out, because they are asked about page by page.
+        unconfirmed: by finding id, the brokers whose replicas may have been changed since the finding was last seen to
+            be true, e.g. by a repair. Whether they are still wrong is not known yet. Others have no entry.
         error: why findings cannot be written or read at present; None where they can.
         skipped: how many rows of the tables suspects, members and findings are ignored: a newer version wrote them.
     """
@@ -219,6 +233,7 @@ class FindingsStatus:
     second_opinions: Mapping[str, int] = field(default_factory=dict)
     last_probe_at: float | None = None
     asked_again: Mapping[str, AskedAgain] = field(default_factory=dict)
+    unconfirmed: Mapping[str, frozenset[int]] = field(default_factory=dict)
     error: str | None = None
     skipped: int = 0
 

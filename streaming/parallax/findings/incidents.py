@@ -347,6 +347,12 @@ class Incidents:
             times += [proven.when(now) for group, proven in self._proven.items() if group.broker not in asked]
         return min((time for time in times if time != _NEVER), default=None)
 
+    def look_again(self, finding: Finding, now: float) -> None:
+        """Let members of an open incident be asked about at ``now``, seconds of the monotonic clock."""
+        for proven in self._proven.values():
+            if proven.event is not None and proven.event.finding_id == finding.finding_id:
+                proven.due = min(proven.due, now)
+
     # What follows from answers.
 
     def failed(self, page: Page, reason: str, now: float) -> None:

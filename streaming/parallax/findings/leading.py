@@ -77,7 +77,10 @@ def worst(some: Iterable[Fitness]) -> May:
 
 
 def may_lead(
-    brokers: Iterable[int], findings: Collection[Finding], doubts: Mapping[int, Collection[str]] | None = None
+    brokers: Iterable[int],
+    findings: Collection[Finding],
+    doubts: Mapping[int, Collection[str]] | None = None,
+    unconfirmed: Mapping[str, Collection[int]] | None = None,
 ) -> dict[int, Fitness]:
     """Return by broker whether its replica of a partition may lead.
 
@@ -86,13 +89,17 @@ def may_lead(
         findings: the last events of the findings about the partition; those that are over are ignored. One about what
             all replicas share is so too, once it is acknowledged, for those that answered its probe.
         doubts: by broker, phrases that say why its replica may be wrong although no finding says so.
+        unconfirmed: by finding id, the brokers whose replicas may have been changed since that finding was last seen to
+            be true (`parallax.findings.renewed`). It proves them wrong no more, nor right.
     """
     found = {broker: unknown(*(doubts or {}).get(broker, ())) for broker in brokers}
     for finding in findings:
         if not finding.stands:
             continue
+        changed = (unconfirmed or {}).get(finding.finding_id, ())
         for broker, fitness in _by_one(finding, found).items():
-            found[broker] = found[broker].also(fitness)
+            is_open = broker in changed and fitness.may is May.UNSAFE
+            found[broker] = found[broker].also(_not_known_yet(finding) if is_open else fitness)
     for broker, names in _shared(findings, found).items():
         which = f"{agreed(len(names), 'finding', 'findings')} {named(names)}"
         why = f"it shares {which} with the others, so no election helps"
@@ -127,6 +134,11 @@ def _by_one(finding: Finding, brokers: Iterable[int]) -> dict[int, Fitness]:
         return dict.fromkeys(brokers, unknown(f"finding {name} leaves open which replica is right"))
     right = cleared(shown)
     return {broker: _by_accusing(name, shown, right, broker) for broker in brokers}
+
+
+def _not_known_yet(finding: Finding) -> Fitness:
+    name = finding.finding_id[:_ID_CHARACTERS]
+    return unknown(f"finding {name} called it wrong, and it may have been changed since: ask again in a minute")
 
 
 def _by_accusing(name: str, shown: Shown, right: Collection[int], broker: int) -> Fitness:

@@ -30,6 +30,7 @@ from parallax.findings.happenings import (
     Append,
     AskedAgain,
     Broken,
+    Changed,
     Committed,
     Event,
     FindingsStatus,
@@ -39,14 +40,14 @@ from parallax.findings.happenings import (
     NotCommitted,
     Probe,
     Suspected,
-    Tick,
 )
 from parallax.findings.held import NOT_PROBED, Outcome, Page
-from parallax.findings.incident import decided, is_part_of_incident
+from parallax.findings.incident import decided, incident_id, is_part_of_incident
 from parallax.findings.incidents import ALONE, Incidents
 from parallax.findings.judging import Judging, Later, Unchanged
 from parallax.findings.ledger import RESOLVED_FOR, Ledger, explains_less
-from parallax.findings.members import State
+from parallax.findings.members import OPEN, State
+from parallax.findings.renewed import Renewed, Unconfirmed
 from parallax.findings.tasks import Task, Tasks
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, TopicPartition
@@ -104,6 +105,7 @@ class Lifecycle:
         self._judging_errors = 0
         self._last_probe_at: float | None = None
         self._asked_again: dict[str, AskedAgain] = {}
+        self._unconfirmed = Unconfirmed()
         self._error: str | None = None
 
     def handle(self, event: Event, now: Moment) -> list[Action]:
@@ -133,8 +135,8 @@ class Lifecycle:
                 self._not_committed(event.error, now)
             case News():
                 self._enter(event.events, now)
-            case Tick():
-                pass
+            case Changed():
+                self._renew(event.replicas, now)
         self._accept_again(now)
         self._put(self._incidents.few(self._tasks.alone), now)
         if not self._appending:
@@ -242,6 +244,7 @@ class Lifecycle:
         standing = self.standing()
         names = {finding.finding_id for finding in standing}
         self._asked_again = {name: one for name, one in self._asked_again.items() if name in names}
+        self._unconfirmed.keep(names)
         return FindingsStatus(
             open=tuple(f for f in standing if f.is_open),
             acknowledged=tuple(f for f in standing if not f.is_open),
@@ -256,6 +259,7 @@ class Lifecycle:
             judging_errors_total=self._judging_errors,
             last_probe_at=self._last_probe_at,
             asked_again=dict(self._asked_again),
+            unconfirmed=self._unconfirmed.brokers,
             error=self._error,
         )
 
@@ -377,6 +381,20 @@ class Lifecycle:
             self._put_off(task, "the findings table could not be written" if error else "asked once more", now)
         self._writing = []
 
+    def _renew(self, replicas: Renewed, now: Moment) -> None:
+        """Look at the open findings of partitions whose replicas may have been changed since their last look."""
+        by_place: dict[TopicPartition, dict[int, int]] = {}
+        for (place, broker), at_ms in replicas.items():
+            by_place.setdefault(place, {})[broker] = min(at_ms, int(now.at.timestamp() * 1000))
+        for finding in self.standing():
+            brokers = by_place.get(finding.place, {})
+            if not self._unconfirmed.renewed(finding, brokers):
+                continue
+            if finding.is_incident:
+                self._incidents.look_again(finding, now.monotonic)
+            else:
+                self._tasks.put(claim_of(finding), now.monotonic, finding.finding_id)
+
     # What is due.
 
     def _due(self, now: Moment) -> list[Probe]:
@@ -455,11 +473,8 @@ class Lifecycle:
                 self._put_off(task, self._unjudged(error), now)
                 broken.append(Broken(task.claim, error))
                 continue
-            if not isinstance(said, Later):
-                self._unseen.pop(task.finding_id or "", None)
-            if task.finding_id is not None and isinstance(said, Later | Unchanged):
-                asked = from_milliseconds(answers.asked_at_ms or task.asked_ms)
-                self._asked_again[task.finding_id] = AskedAgain(asked, said.reason if isinstance(said, Later) else "")
+            if task.finding_id is not None:
+                self._note_look(task.finding_id, said, answers.asked_at_ms or task.asked_ms)
             match said:
                 case Later():
                     self._put_off(task, said.reason, now, soon=said.soon)
@@ -476,6 +491,15 @@ class Lifecycle:
                     events.append(said)
         return broken
 
+    def _note_look(self, finding_id: str, said: Later | Unchanged | Finding, asked_ms: int) -> None:
+        """Take in that a finding was looked at: what came of it, and that it is known how its replicas are now."""
+        if not isinstance(said, Later):
+            self._unseen.pop(finding_id, None)
+            self._unconfirmed.confirmed(finding_id, asked_ms)
+        if isinstance(said, Later | Unchanged):
+            unknown = said.reason if isinstance(said, Later) else ""
+            self._asked_again[finding_id] = AskedAgain(from_milliseconds(asked_ms), unknown)
+
     def _judge_pages(
         self, pages: Iterable[tuple[Page, Sequence[Answers], int]], before: Sequence[Finding], now: Moment
     ) -> list[Action]:
@@ -491,6 +515,8 @@ class Lifecycle:
                     outcomes.append(Outcome(State.UNDECIDED, reason=self._unjudged(error)))
                     failed = failed or Broken(page.claims[i], error)
             broken += [failed] if failed is not None else []
+            if page.is_proven and any(one.state in OPEN for one in outcomes):
+                self._unconfirmed.confirmed(incident_id(self.cluster_id, page.group), asked_ms)
             self._incidents.judged(page, outcomes, asked_ms, now.monotonic)
         self._free_of_members(now)
         on_others = self._incidents.hold(self._new(self._incidents.on_others()), self._tasks.alone)

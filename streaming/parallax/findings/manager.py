@@ -29,6 +29,7 @@ from parallax.findings.happenings import (
     Answered,
     Append,
     Broken,
+    Changed,
     Committed,
     Event,
     FindingsStatus,
@@ -46,6 +47,7 @@ from parallax.findings.lanes import Lanes
 from parallax.findings.lifecycle import Lifecycle
 from parallax.findings.members import MemberRow
 from parallax.findings.probe import Prober
+from parallax.findings.renewed import Renewed
 from parallax.findings.scan import folder_of
 from parallax.findings.second_opinion import SecondOpinions
 from parallax.findings.table import AppendedMeanwhile, FindingsTable, FindingsTableError, read_suspects
@@ -126,6 +128,7 @@ class FindingsManager:
             processes; by default they are logged.
         repaired: returns what is on record of a finding's repairs.
         completed: returns events as they are to be appended: with what other tables say of each that has ended.
+        renewed: returns the replicas that repairs have changed since it was last called; called every few seconds.
     """
 
     def __init__(
@@ -140,6 +143,7 @@ class FindingsManager:
         told: Callable[[Sequence[Finding]], None] | None = None,
         repaired: Repaired = never_repaired,
         completed: Callable[[Sequence[Finding]], Sequence[Finding]] = lambda events: events,
+        renewed: Callable[[], Renewed] = dict,
     ) -> None:
         self._storage = settings.storage.path
         self._kept_hours = settings.storage.retention_hours + _LONGER_HOURS
@@ -159,12 +163,12 @@ class FindingsManager:
         self._table = table
         self._on_change = on_change or (lambda _: None)
         self._told = told or _log_events
-        self._inbox: queue.SimpleQueue[list[Claim] | _Result] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[list[Claim] | Changed | _Result] = queue.SimpleQueue()
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._lock = threading.Lock()
         """Over the lifecycle and what was offered to it: other threads look in."""
-        self._repaired, self._completed = repaired, completed
+        self._repaired, self._completed, self._renewed = repaired, completed, renewed
         self._lifecycle = self._begun()
         self._offered: dict[str, TopicPartition] = {}
         self._is_loaded = False
@@ -211,6 +215,15 @@ class FindingsManager:
             self._offered |= {claim.suspect_id: claim.place for claim in claims}
         self._inbox.put(claims)  # All together: only the others show that one is part of many.
         self._wake.set()
+
+    def changed(self, replicas: Renewed) -> None:
+        """Have the open findings of replicas that may have been changed looked at immediately.
+
+        It returns immediately, and may be called from any thread.
+        """
+        if replicas:
+            self._inbox.put(Changed(replicas))
+            self._wake.set()
 
     def new(self, suspects: Iterable[Suspect]) -> list[Suspect]:
         """Return those of some suspects that still have to be offered. It may be called from any thread.
@@ -352,6 +365,7 @@ class FindingsManager:
         self._carry_out(todo)
         if time.monotonic() >= self._news_due:
             self._read_news()
+            self.changed(self._renewed())
         claims = self._drain()
         with self._lock:
             for claim in claims:
@@ -376,6 +390,9 @@ class FindingsManager:
                 return claims
             if isinstance(item, list):
                 claims += item
+            elif isinstance(item, Changed):
+                self._todo += self._handle(item)
+                self._report()
             else:
                 self._results.append(item)
 

@@ -179,14 +179,12 @@ def _where_all_share_it(known: Grounds) -> tuple[Step, ...]:
             _planned(known, _END_IT, Act.END_MARKER),
             _acknowledge(known, "Where it cannot be ended, acknowledge the finding."),
         )
-    acknowledge = _acknowledge(known, _NOT_WRITTEN)
+    acknowledge, deleted = _acknowledge(known, _NOT_WRITTEN), _delete_again(known)
     if known.silent:
         spare = f"Wipe nothing on {brokers_text(known.silent)}: what is held there may be right."
-        return (Step(spare), _write_again(), acknowledge)
-    return (
-        Step(f"{Act.WRITE_AGAIN.begin()}: no copy of a replica can repair it.", act=Act.WRITE_AGAIN),
-        acknowledge,
-    )
+        return (Step(spare), *deleted, _write_again(), acknowledge)
+    again = Step(f"{Act.WRITE_AGAIN.begin()}: no copy of a replica can repair it.", act=Act.WRITE_AGAIN)
+    return (*deleted, again, acknowledge)
 
 
 def _planned(known: Grounds, text: str, act: Act, *options: str) -> Step:
@@ -347,12 +345,9 @@ def _delete_again(known: Grounds) -> tuple[Step, ...]:
     if finding.kind not in TOMBSTONE_KINDS:
         return ()
     if finding.is_incident:
-        return (
-            Step(
-                f"{_DELETE_AGAIN} Then this finding needs no copy once it is written for each of its keys.",
-                act=Act.DELETE_AGAIN,
-            ),
-        )
+        shown = known.shell.parallax("findings", "show", finding.finding_id, "--format", "json")
+        each = f"{_DELETE_AGAIN} Write it for each key of this finding: the commands show which these are."
+        return (Step(each, f"{shown}\n{show_record(finding, known.shell)}", Act.DELETE_AGAIN),)
     run = delete_again(finding, known.shell)
     by = _BY_DEFAULT if run else "Kafka's console producer cannot be given this key: have its own producer write it."
     return (Step(f"{_DELETE_AGAIN} {by}", run, Act.DELETE_AGAIN),)

@@ -289,8 +289,7 @@ def outage_in_words(
         said.append(
             f"What it lacks of {_partitions(passed)} may be gone from the others since "
             f"{time_text(min(one.bound_ms or 0 for one in passed))}: its delete.retention.ms, less "
-            "guard.clock_skew_ms, has passed. Have it copy those partitions again before it leads, or have "
-            "them audited once it is back."
+            f"guard.clock_skew_ms, has passed. To bring it back is not enough any more: {_COPY_AGAIN}."
         )
     if untold:
         said.append(f"Until when what {_named(untold)} {agreed(len(untold), 'lacks', 'lack')} is kept is not known.")
@@ -300,6 +299,10 @@ def outage_in_words(
     if left:
         said.append(_of_time_left(left, shell, is_away=outage.away_ms is not None))
     return " ".join(said) or f"{counted(len(mine), 'replica')} of it {agreed(len(mine), 'lacks', 'lack')} something."
+
+
+_COPY_AGAIN = "have it copy those partitions again before it leads, or have them audited once it is back"
+"""What helps once the time is over. A message that was sent before says it too: none may follow when time is over."""
 
 
 def _of_time_left(left: Collection[Absence], shell: Shell, *, is_away: bool) -> str:
@@ -316,8 +319,9 @@ def _of_time_left(left: Collection[Absence], shell: Shell, *, is_away: bool) -> 
     command = shell.parallax("guard", "hold", topics[0] if len(topics) == 1 else "TOPIC", by_settings=True)
     return (
         f"{kept} (delete.retention.ms, less guard.clock_skew_ms). After that, tombstones and end markers may be gone "
-        f"from the others. {'Bring it back before, or' if is_away else 'If that takes longer,'} pause the cleaning "
-        f"of {named(topics)} (where ALTER_CONFIGS is missing, parallax guard status then says what to run): {command}"
+        f"from the others, and to bring it back is not enough any more: {_COPY_AGAIN}. Until then, "
+        f"{'bring it back, or ' if is_away else 'where that takes longer, '}pause the cleaning of {named(topics)} "
+        f"(where ALTER_CONFIGS is missing, parallax guard status then says what to run): {command}"
     )
 
 

@@ -143,12 +143,14 @@ class Doubts:
         frozen: ids of the findings that say that a replica is frozen. In read_committed nothing beyond is compared.
         compared_to: below this offset all is compared, and nothing waits for a verdict that comes by itself; -1 if
             nothing was compared yet, which ``whole`` says.
+        unconfirmed: as for `parallax.findings.leading.may_lead`.
     """
 
     whole: tuple[str, ...] = ()
     single: Mapping[int, Collection[str]] = field(default_factory=dict)
     frozen: frozenset[str] = frozenset()
     compared_to: int = UNKNOWN
+    unconfirmed: Mapping[str, Collection[int]] = field(default_factory=dict)
 
     @classmethod
     def made(
@@ -203,7 +205,7 @@ class Doubts:
             findings: the findings about the partition that are not over.
         """
         doubts = {broker: self.of(broker) for broker in brokers}
-        return may_lead(doubts, findings, doubts)
+        return may_lead(doubts, findings, doubts, self.unconfirmed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,54 @@ if shutil.which("promtool"):
         content = promtool.document(given, asked_of_the_cases(), step_s=STEP_S)
         promtool.run_tests(tmp_path, content)
 
+    def test_an_unsafe_election_says_what_is_not_known_yet_and_at_its_end_who_was_elected(
+        tmp_path: Path,
+    ) -> None:
+        target = {"cluster": "c", "job": "parallax", "instance": "a"}
+        replica = {"topic": "orders", "partition": "0", "broker_id": "2"}
+        given: dict[str, list[float | None]] = {
+            promtool.series("preferred_leader_unsafe", target | replica): [*[1.0] * 10, *[2.0] * 5, *[0.0] * 9],
+            promtool.series("start_time_seconds", target): [-7200.0] * 24,
+            promtool.series("heartbeat_timestamp_seconds", target): [15.0 * step for step in range(24)],
+            promtool.series("build_info", target): [1.0] * 24,
+        }
+        content = promtool.document(given, (), step_s=STEP_S)
+        over = "Parallax warns no longer of the next election of orders-0 of cluster c"
+        lead = f"`parallax lead orders {ANYWHERE.options}` says who leads there now, and who may."
+        open_ = (
+            "Broker 2 does not lead. It was proven wrong, and may have been changed since, as by a repair: it is being "
+            "asked again. It is in sync and comes first in the assignment, so the next election of preferred leaders, "
+            "which brokers hold every five minutes by default, moves leadership to it. If this lasts, `parallax lead "
+            f"orders {ANYWHERE.options}` says what is known of it."
+        )
+        unknown = "Whether the next election of orders-0 of cluster c makes a wrong replica the leader is not known yet"
+        happened = "It has happened: broker 2, which is wrong, was elected leader of orders-0 of cluster c"
+        meaning = "The findings about orders-0 say what that means for its consumers, and what to run."
+        runbook = next(one for one in ALERTS if one["alert"] == "ParallaxUnsafeElection")["annotations"]["runbook_url"]
+
+        def says(summary: str, description: str, past: str, left: str, turn: str) -> dict[str, str]:
+            names = ("summary", "description", "resolved_summary", "resolved_description", "resolved_turn")
+            told = dict(zip(names, (summary, description, past, left, turn), strict=True))
+            return told | {"page_url": "", "runbook_url": runbook}
+
+        content["tests"][0]["alert_rule_test"] = [
+            {
+                "eval_time": f"{step * STEP_S}s",
+                "alertname": "ParallaxUnsafeElection",
+                "exp_alerts": [
+                    {
+                        "exp_labels": replica | {"cluster": "c", "severity": "warning"},
+                        "exp_annotations": annotations,
+                    }
+                ],
+            }
+            for step, annotations in (
+                (12, says(unknown, open_, over, lead, "")),
+                (15, says(happened, meaning, happened, meaning, "It has happened: ")),
+            )
+        ] + [{"eval_time": f"{16 * STEP_S}s", "alertname": "ParallaxUnsafeElection", "exp_alerts": []}]
+        promtool.run_tests(tmp_path, content)
+
     @pytest.mark.parametrize("case", renamed.cases(), ids=lambda case: case.name)
     def test_a_job_is_known_under_other_labels_and_one_that_has_gone_is_absent(
         case: renamed.Case, tmp_path: Path

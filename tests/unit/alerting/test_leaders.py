@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from parallax.alerting.leaders import may_lead, unsafe_elections
+from parallax.alerting.leaders import Choice, may_lead, unsafe_elections
 from parallax.alerting.state import MonitorState
 from parallax.alerting.status import Watch
 from parallax.findings.finding import evidence_of
@@ -94,11 +94,11 @@ def test_of_a_replica_that_alone_is_watched_nobody_can_tell_whether_it_may_lead(
 def test_an_election_that_would_make_a_wrong_replica_the_leader_is_told_of(healthy: Monitor) -> None:
     found(healthy)
     for leader, replicas, isr, expected in (
-        (1, (3, 1, 2), BROKERS, [("orders", 0, 3)]),
-        (3, (3, 1, 2), BROKERS, []),  # it leads already, which the finding says
-        (1, (3, 1, 2), (1, 2), []),  # it is not in sync
-        (1, (1, 2, 3), BROKERS, []),
-        (2, (1, 2, 3), BROKERS, []),
+        (1, (3, 1, 2), BROKERS, {("orders", 0, 3): Choice.WRONG}),
+        (3, (3, 1, 2), BROKERS, {("orders", 0, 3): Choice.LEADS}),
+        (1, (3, 1, 2), (1, 2), {}),  # it is not in sync
+        (1, (1, 2, 3), BROKERS, {}),
+        (2, (1, 2, 3), BROKERS, {}),
     ):
         led(healthy, leader, *replicas, isr=isr)
         assert unsafe_elections(healthy.state.snapshot()) == expected, (leader, replicas, isr)
@@ -106,19 +106,33 @@ def test_an_election_that_would_make_a_wrong_replica_the_leader_is_told_of(healt
     alike = evidence_of(wrong) | {"sides": {"no value": [2], "value at offset 17": [1, 3]}}
     lacks = evidence_of(wrong) | {"leader": 1}
     for one, leader, expected in (
-        (replace(wrong, evidence=json.dumps(alike)), 1, []),
-        (replace(wrong, evidence=json.dumps(alike)), 2, [("orders", 0, 3)]),
-        (replace(wrong, evidence=json.dumps(lacks), exposed=True), 1, []),  # as of a truncated log
-        (replace(wrong, evidence=json.dumps(lacks), exposed=True), 2, [("orders", 0, 3)]),
-        (replace(wrong, status=FindingStatus.SPREAD), 1, []),
+        (replace(wrong, evidence=json.dumps(alike)), 1, False),
+        (replace(wrong, evidence=json.dumps(alike)), 2, True),
+        (replace(wrong, evidence=json.dumps(lacks), exposed=True), 1, False),  # as of a truncated log
+        (replace(wrong, evidence=json.dumps(lacks), exposed=True), 2, True),
+        (replace(wrong, status=FindingStatus.SPREAD), 1, False),
     ):
         healthy.state.update_findings(FindingsStatus(open=(one,)))
         led(healthy, leader, 3, 1, 2)
-        assert unsafe_elections(healthy.state.snapshot()) == expected, (
-            "nothing is gained where the leader is wrong alike"
-        )
+        is_named = unsafe_elections(healthy.state.snapshot()).get(("orders", 0, 3)) is Choice.WRONG
+        assert is_named is expected, "nothing is gained where the leader is wrong alike"
     found(healthy)
     led(healthy, 1, 3, 1, 2)
     assert samples(healthy.state)["preferred_leader_unsafe", ("orders", "0", "3")] == 1.0
     healthy.state.update_findings(FindingsStatus())
-    assert unsafe_elections(healthy.state.snapshot()) == []
+    assert unsafe_elections(healthy.state.snapshot()) == {}
+
+
+def test_what_may_have_been_mended_since_its_last_look_is_called_neither_wrong_nor_safe(healthy: Monitor) -> None:
+    wrong = shown_again()
+    led(healthy, 1, 3, 1, 2)
+    healthy.state.update_findings(
+        FindingsStatus(open=(wrong,), unconfirmed={wrong.finding_id: frozenset({3}), "other": frozenset({1})})
+    )
+    assert unsafe_elections(healthy.state.snapshot()) == {("orders", 0, 3): Choice.UNCONFIRMED}
+    assert samples(healthy.state)["preferred_leader_unsafe", ("orders", "0", "3")] == 2.0
+    assert words(healthy) == "safe safe unknown"
+    assert "may have been changed since: ask again in a minute" in why(healthy, 3)
+    also = replace(shown_again("e1" * 16), offset=18)
+    healthy.state.update_findings(FindingsStatus(open=(wrong, also), unconfirmed={wrong.finding_id: frozenset({3})}))
+    assert unsafe_elections(healthy.state.snapshot()) == {("orders", 0, 3): Choice.WRONG}, "another one proves it wrong"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from parallax.compare.observations import topic_id_code
+from parallax.findings import ended
 from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.finding import Finding, claim_of, evidence_of, was_explained
@@ -599,3 +602,17 @@ def test_a_part_of_a_transaction_ends_with_the_whole_though_nobody_can_decide_it
     assert stands.transaction_start_offset == 10
     assert was_explained(life.last)
     assert life.last.transaction_start_offset == 19
+
+
+def test_the_runbook_says_by_which_words_each_end_begins() -> None:
+    """And every text on an end begins by one of them, or by what a repair did."""
+    runbook = " ".join((Path(__file__).parents[3] / "docs" / "runbook.md").read_text().split())
+    for beginning in ended.BEGINNINGS:
+        assert f'"{beginning}"' in runbook
+    formats = [value for name, value in vars(ended).items() if name.isupper() and "{reason}" in str(value)]
+    texts = [*(one.text for one in ended._ENDS.values()), *(one for one in formats if isinstance(one, str))]
+    assert len(texts) > len(ended._ENDS)
+    assert {next((one for one in ended.BEGINNINGS if text.startswith(one)), text) for text in texts} == {
+        *ended.BEGINNINGS
+    }
+    assert set(re.findall(r'"((?:Over|Healed|Not healed|Repaired)[^"]*:)"', runbook)) == {*ended.BEGINNINGS}

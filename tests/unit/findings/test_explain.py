@@ -546,3 +546,19 @@ def test_each_finding_that_a_copy_or_an_end_marker_mends_names_its_plan(
 def test_where_nobody_is_proven_right_the_plan_may_be_told_who_is() -> None:
     for one in (explained({"value at offset 3": [1, 3], "value at offset 0": [2]}), explained(PROVEN, broker=NOBODY)):
         assert any("--right BROKER -o " in (step.run or "") for step in explain(one).steps)
+
+
+def test_an_incident_names_the_leader_of_when_its_members_were_last_asked_about() -> None:
+    one = explained({"no value": [1, 3], "value at offset 0": [2]}, suspect_id="")
+    told = json.loads(one.evidence)
+    del told["leader"]
+    assert "Who leads is not known here:" in explain(replace(one, evidence=json.dumps(told))).now
+    told["proofs"] = [{"leader": leader, "offset": 10} for leader in (1, 3)]
+    assert "Broker 3 leads:" in explain(replace(one, evidence=json.dumps(told))).now
+
+
+@pytest.mark.parametrize(("suspect", "command"), [("s", "kafka-console-producer.sh"), ("", "show-record")])
+def test_a_deletion_that_all_replicas_missed_is_written_again_by_printed_commands(suspect: str, command: str) -> None:
+    one = explained(PROVEN, status=FindingStatus.SPREAD, suspect_id=suspect)
+    first = explain(one).steps[0]
+    assert (first.act, command in first.run) == (Act.DELETE_AGAIN, True)

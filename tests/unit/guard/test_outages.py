@@ -233,8 +233,10 @@ def test_an_outage_names_what_is_due_first_when_the_rest_is_and_the_command_that
     assert outage_in_words(outage, absent, (), 0.0, shell=shell) == (
         "What it lacks of stock-0 is kept until 1970-01-01 00:06:00 UTC at least, and what 5 other replicas lack until "
         "1970-01-02 00:00:00 UTC (delete.retention.ms, less guard.clock_skew_ms). After that, tombstones and end "
-        "markers may be gone from the others. Bring it back before, or pause the cleaning of stock (where "
-        "ALTER_CONFIGS is missing, parallax guard status then says what to run): parallax guard hold stock -c a.yaml"
+        "markers may be gone from the others, and to bring it back is not enough any more: have it copy those "
+        "partitions again before it leads, or have them audited once it is back. Until then, bring it back, or pause "
+        "the cleaning of stock (where ALTER_CONFIGS is missing, parallax guard status then says what to run): "
+        "parallax guard hold stock -c a.yaml"
     )
     both = [replace(one, bound_ms=6 * MINUTE) for one in absent]
     said = outage_in_words(outage, both, (), 0.0, shell=shell)
@@ -242,7 +244,16 @@ def test_an_outage_names_what_is_due_first_when_the_rest_is_and_the_command_that
     assert said.endswith(": parallax guard hold TOPIC -c a.yaml")
     behind = [replace(one, presence=Presence.BEHIND) for one in absent]
     said = outage_in_words(replace(outage, away_ms=None), behind, (), 0.0, shell=shell)
-    assert "If that takes longer, pause the cleaning of stock (" in said
+    assert "Until then, where that takes longer, pause the cleaning of stock (" in said
+
+
+def test_a_message_says_before_its_time_is_over_what_helps_afterwards() -> None:
+    place = TopicPartition("stock", 0)
+    outage, away = Outage(2, 0, away_ms=0, absent=frozenset({place})), absence(2, *place, bound_ms=MINUTE, since_ms=0)
+    copied = "is not enough any more: have it copy those partitions again before it leads"
+    for now in (0.0, 3600.0):
+        assert copied in outage_in_words(outage, [away], (), now)
+    assert "ring it back, or" not in outage_in_words(outage, [away], (), 3600.0)
 
 
 def too_late(watching: Watching) -> None:
