@@ -1,4 +1,4 @@
-"""Asks the cluster which partitions with absent or late replicas no longer exist: nothing of them can be lost."""
+"""Asks the cluster which partitions with absent or late replicas are gone. Nothing of these can be lost."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Partitions = Mapping[TopicPartition, str]
 
 
 def gone(client: ReplicaClient, partitions: Partitions) -> Partitions:
-    """Return those of some partitions that no longer exist: the cluster has no such topic, or another one of its name.
+    """Return those of some partitions that no longer exist.
 
-    What a broker does not say counts as existing.
+    The cluster has no such topic, or another one of its name. What a broker does not say counts as existing.
 
     Args:
         client: asks the cluster for its metadata.
@@ -39,7 +39,7 @@ def gone(client: ReplicaClient, partitions: Partitions) -> Partitions:
 
 
 class GoneThread:
-    """Asks again and again, in a thread of its own, which partitions no longer exist.
+    """Asks again and again which partitions no longer exist, in a thread of its own.
 
     Args:
         client: asks the cluster for its metadata.

@@ -133,12 +133,12 @@ class Timekeeper:
             self._clock.read(readings)
 
     def in_question(self) -> Mapping[TopicPartition, str]:
-        """Return the partitions with absent or late replicas, each with its topic's id; empty if that is not known."""
+        """Return the partitions with absent or late replicas, each with its topic's id. An unknown id is empty."""
         with self._lock:
             return self._clock.in_question()
 
     def are_gone(self, gone: Mapping[TopicPartition, str]) -> None:
-        """Have the clock say nothing of partitions that no longer exist. Their outage may be over by that.
+        """Have the clock say nothing of partitions that no longer exist. An outage may end by that.
 
         Args:
             gone: the partitions of `in_question` that no longer exist, each with the id of the topic that is gone.

@@ -14,7 +14,7 @@ from parallax.replica.errors import ReplicaError, Unauthorized, UnknownTopic, Un
 from parallax.replica.types import PartitionMetadata, TopicMetadata
 from tests.unit.guard.looking import HOUR, PLACE, START, tick
 from tests.unit.guard.recording import ALL, REST
-from tests.unit.guard.test_outages import MINUTE, Watching
+from tests.unit.guard.watching import MINUTE, Watching
 
 DELETED = TopicPartition("shortlived", 0)
 UNKNOWN = UnknownTopic("no such topic", topic="shortlived")
@@ -61,7 +61,7 @@ def texts(watching: Watching) -> str:
 @pytest.mark.parametrize(
     "now", [topic("shortlived", error=UNKNOWN), topic("shortlived", "another")], ids=["deleted", "created again"]
 )
-def test_a_topic_that_the_cluster_no_longer_has_is_named_in_no_text_of_an_outage_from_the_first_look_on(
+def test_a_topic_that_the_cluster_no_longer_has_is_named_in_no_text_of_an_outage(
     tmp_path: Path, now: TopicMetadata
 ) -> None:
     watching = away(tmp_path)

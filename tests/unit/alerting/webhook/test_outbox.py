@@ -114,7 +114,7 @@ def test_a_finding_that_is_refined_is_no_news_and_one_that_consumers_see_now_is(
     assert told.delivered(1).alerts[0].state is FindingState.SPREAD
 
 
-def test_what_one_election_changes_of_a_partition_goes_in_one_message_though_it_is_seen_one_by_one(told: Told) -> None:
+def test_what_one_election_changes_of_a_partition_goes_in_one_message(told: Told) -> None:
     first, second = finding("a"), finding("b")
     told.observe(first, second)
     told.delivered(10)
