@@ -206,6 +206,14 @@ class Expressions:
         """What `ACKNOWLEDGED` records."""
         return self.stands("finding_acknowledged")
 
+    def each_acknowledged(self, name: str) -> str:
+        """The alerts with a given name about acknowledged findings, each with the time of its acknowledgement.
+
+        The label is that of `outgrown`, which has the same time if the finding becomes worse than that.
+        """
+        fires = f"max by ({FINDING}, outgrown) ({firing(name)})"
+        return f'count_values by ({FINDING}) ("outgrown", {ACKNOWLEDGED}) or {self._once_more(fires)}'
+
     def outgrown(self, name: str) -> str:
         """The alerts with a given name about open findings that became worse than what somebody knew of them.
 

@@ -11,7 +11,8 @@ time, so that nobody reads there that the replicas differ. Where nobody has said
 A page goes on until its finding is over, whatever becomes of it, and one that becomes worse begins another. One that
 somebody has acknowledged has a second alert, by which Alertmanager suppresses the first (`dashboards.routes`): if the
 first ended, Alertmanager would send that it is resolved. So it is with one that has paged and is less grave by now. One
-that becomes worse than what was acknowledged, or critical again, has another one, which suppresses the first as well.
+that becomes worse than what was acknowledged, or critical again, has another one, which suppresses the first as well,
+and the end of the acknowledgement that it has outgrown.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 from typing import Any
 
 from dashboards.alerts import BEHIND, FOR, NOBODY_KNOWS, WHERE, Alerts, agreed, command
-from dashboards.expressions import ACKNOWLEDGED, ELECTION, FINDING, HAPPENED, SAID, SHOWN, STANDS, STATES, firing
+from dashboards.expressions import ACKNOWLEDGED, ELECTION, HAPPENED, SAID, SHOWN, STANDS, STATES
 from dashboards.partition import UID as PARTITION
 from parallax.alerting.conditions import CONDITIONS
 from parallax.alerting.leaders import Choice
@@ -153,7 +154,6 @@ class FindingAlerts(Alerts):
         ask = f"It is over, or is worse than was known. {_ASK}"
         left = f"{_UNSAID}{self._silence}{{{{ else }}}}{_said('{{ .Labels.summary }}', ask, when=_ENDS)}{{{{ end }}}}"
         was = _said("{{ .Labels.headline }}", f"A finding of {WHERE} was acknowledged", when=_ENDS)
-        stood = f"max by ({FINDING}) ({firing(KNOWN)})"
         before = f"{{{{ if not ({_ENDS}) }}}}Acknowledged, still open: {{{{ end }}}}"
         known = f"{{{{ if {_ENDS} }}}}was acknowledged{{{{ else }}}}is acknowledged and still open{{{{ end }}}}"
         other = f"A finding of {WHERE} {known}"
@@ -162,7 +162,7 @@ class FindingAlerts(Alerts):
         asked = f'query (printf "topk(1, last_over_time({series}))" $labels.finding_id)'
         return self._says(
             KNOWN,
-            f"{ACKNOWLEDGED} or ({self._e.ended()} and on ({FINDING}) {stood})",
+            self._e.each_acknowledged(KNOWN),
             "info",
             f"{said}{BEHIND}",
             f"{{{{ with {asked} }}}}{{{{ with first . }}}}By {{{{ .Labels.by }}}}: {{{{ .Labels.comment }}}}"

@@ -182,6 +182,9 @@ def routes() -> str:
                     _inhibit([f"alertname =~ {less_grave}"], f"alertname =~ {critical}|{WORSE}", finding),
                     # It says the same of what was acknowledged, or has paged before.
                     _inhibit([f"alertname = {WORSE}"], f"alertname =~ {critical}", finding),
+                    # Prometheus says each end again for 15 minutes. Chat would be told of it once more after the next
+                    # change: Alertmanager remembers the ends in a group's last message alone.
+                    _inhibit([f"alertname = {WORSE}"], f"alertname = {KNOWN}", [*finding, "outgrown"]),
                 ],
             },
         )

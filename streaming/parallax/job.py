@@ -42,6 +42,7 @@ from parallax.findings.led import with_leaders
 from parallax.findings.manager import FindingsManager
 from parallax.findings.renewed import Joined
 from parallax.guard.absences import Absence, Absences, Late
+from parallax.guard.gone import GoneThread
 from parallax.guard.pointed import PointedThread
 from parallax.guard.run import OFF_ROUND_S, GuardRounds, GuardThread, OffRounds
 from parallax.guard.timekeeper import Timekeeper, clock_of
@@ -126,6 +127,7 @@ class Job:
         self._differing: frozenset[TopicPartition] = frozenset()
         self._joined = Joined()
         self._pointed: PointedThread | None = None
+        self._gone: GoneThread | None = None
         self._guard: GuardThread | None = None
         self._hanging: HangingThread | None = None
         self._spark: Any = None
@@ -300,6 +302,9 @@ class Job:
         if self._client is not None:
             self._pointed = PointedThread(settings, self._client, self._absent, self._timekeeper.read)
             self._pointed.start()
+            keeper, every_s = self._timekeeper, settings.read.metadata_refresh_ms / 1000
+            self._gone = GoneThread(self._client, keeper.in_question, keeper.are_gone, every_s)
+            self._gone.start()
         if settings.guard.mode == "off":
             self._guard = GuardThread(lambda: OffRounds(settings.storage.path), self.state.update_guard, OFF_ROUND_S)
             self._guard.start()
@@ -402,7 +407,7 @@ class Job:
             hush(self._spark)
             self._end("_supervisor")
         self._stop_audits()
-        self._end("_pauses", "_maintenance", "_pointed", "_guard", "_hanging", "_manager", "_webhooks")
+        self._end("_pauses", "_maintenance", "_gone", "_pointed", "_guard", "_hanging", "_manager", "_webhooks")
         if self._spark is not None:
             self._stop_spark()
         self._end("_server", "_clusters", "_client")

@@ -110,7 +110,7 @@ INCIDENTS = {
         ],
     ),
     "a finding is acknowledged": Incident(
-        of_finding("known", alertname="ParallaxFindingAcknowledged"),
+        {**of_finding("known", alertname="ParallaxFindingAcknowledged"), "outgrown": "60"},
         [of_finding("known", alertname=name) for name in OF_A_FINDING],
         [
             *(of_finding("known", name=f"another, {name}", alertname=name) for name in OF_A_FINDING),
@@ -147,6 +147,10 @@ PLACES = [
     of_finding("grouped", 1, "f4"),
     of_finding("near-grouped", 0, "f5"),
 ]
+
+
+OF_AN_END = [rule for rule in INHIBIT_RULES if rule["target_matchers"] == ["alertname = ParallaxFindingAcknowledged"]]
+"""The rule that suppresses no alert that stands, but what is said again of its end."""
 
 
 class Told(Sent):
@@ -206,7 +210,7 @@ if INSTALLED:
             assert told.by(labels) == [], labels
             assert told.sent(labels) == [receiver_of(labels)], labels
 
-    @pytest.mark.parametrize("number", range(len(INHIBIT_RULES)))
+    @pytest.mark.parametrize("number", [number for number, rule in enumerate(INHIBIT_RULES) if rule not in OF_AN_END])
     def test_every_inhibit_rule_has_an_incident_with_all_that_it_suppresses(told: Told, number: int) -> None:
         rule = INHIBIT_RULES[number]
         sources = [one["labels"] for one in told.alertmanager.alerts(rule["source_matchers"])]

@@ -16,7 +16,7 @@ docs/contribute/theory.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -167,21 +167,44 @@ class Clock:
         return [
             self._kept.applied(one, known.assigned, self._now_ms)
             for known in self._partitions.values()
+            if not known.is_gone
             for one in known.absences.values()
         ]
+
+    def in_question(self) -> dict[TopicPartition, str]:
+        """Return the partitions with absent or late replicas, also those that are gone, each with its topic's id.
+
+        An id is empty if it is not known.
+        """
+        late = {place for place, _ in self._late} | {one.place for one, _ in self._unsettled}
+        return {place: known.topic_id for place, known in self._partitions.items() if known.absences or place in late}
+
+    def are_gone(self, gone: Mapping[TopicPartition, str]) -> None:
+        """Say nothing of partitions that no longer exist, and of all others again.
+
+        Args:
+            gone: the partitions of `in_question` that no longer exist, each with the id of the topic that is gone.
+        """
+        for place, known in self._partitions.items():
+            known.is_gone = gone.get(place) == known.topic_id
+
+    def _exists(self, late: Late) -> bool:
+        known = self._partitions.get(late.place)
+        return known is None or not known.is_gone
 
     def answers(self, place: TopicPartition, broker: int) -> bool | None:
         """Whether a replica answered at the last look; None if the clock does not watch it any more.
 
-        The clock stops watching if the replica was taken off its broker. It also stops if the topic was deleted, or is
-        not compacted any more.
+        The clock stops watching if the replica was taken off its broker. It also stops if the topic was deleted
+        (`are_gone`), or is not compacted any more.
 
         Args:
             place: the replica's partition.
             broker: the id of its broker.
         """
         known = self._partitions.get(place)
-        replica = None if known is None or not known.is_cleaned else known.replicas.get(broker)
+        is_watched = known is not None and known.is_cleaned and not known.is_gone
+        replica = known.replicas.get(broker) if known is not None and is_watched else None
         return None if replica is None else replica.has_answered
 
     def unwatched(self) -> dict[str, int]:
@@ -189,7 +212,7 @@ class Clock:
 
         No look can say whether a replica of such a topic was back in time.
         """
-        names = {place.topic for place, known in self._partitions.items() if known.is_cleaned}
+        names = {place.topic for place, known in self._partitions.items() if known.is_cleaned and not known.is_gone}
         kept = {name: self._of_topic(name).newest for name in names}
         return {name: value for name, value in kept.items() if value is not None and self._leaves_no_time(value)}
 
@@ -216,8 +239,8 @@ class Clock:
         return found
 
     def late(self) -> list[Late]:
-        """Return all late replicas. A replica stays late until `audited` removes it."""
-        return list(self._late.values())
+        """Return all late replicas that exist. A replica stays late until `audited` removes it."""
+        return [one for one in self._late.values() if self._exists(one)]
 
     def unsettled(self) -> list[Late]:
         """Return the replicas of which a later look decides whether they are late.
@@ -226,7 +249,7 @@ class Clock:
         have been paused at that time, so that nothing was gone. The next look at the topic's settings says whether the
         pause went on. (For a finding, *unsettled* means something else.)
         """
-        return [one for one, _ in self._unsettled]
+        return [one for one, _ in self._unsettled if self._exists(one)]
 
     def audited(self, place: TopicPartition, began_ms: int) -> None:
         """Remove a partition's late replicas, because an audit has compared what they copied.
@@ -239,7 +262,7 @@ class Clock:
         self._late = {key: one for key, one in self._late.items() if key[0] != place or one.at_ms >= began_ms}
 
     def _forget(self, now_ms: int) -> None:
-        """Let go of partitions that nothing is said of any more: they were deleted, or are not watched.
+        """Let go of partitions that have had no rows for long: they were deleted (see `are_gone`), or are not watched.
 
         A clock that starts with what was recorded has to look at all of them first.
         """

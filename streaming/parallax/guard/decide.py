@@ -204,7 +204,10 @@ class Guard:
         if hold is not None and (stray := self._stray(now_ms, hold, seen)) is not None:
             yield stray
             return
-        if (topic in self.record.spent or topic in self.record.refused) and self._is_settled(now_ms, topic):
+        refused = self.record.refused.get(topic)
+        is_of_another = refused is not None and refused.topic_id != seen.topic_id  # and that one is gone
+        is_over = (topic in self.record.spent or refused is not None) and self._is_settled(now_ms, topic)
+        if is_of_another or is_over:
             yield Append(Event(EventKind.IN_SYNC, "", topic, seen.topic_id, now_ms))
             return
         since = self._back_since.get(topic, {})

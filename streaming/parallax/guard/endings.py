@@ -92,8 +92,11 @@ class Outage:
 
     @property
     def topics(self) -> str:
-        """The topics of the outage's replicas in words: the first few names, and how many more there are."""
-        return named(place.topic for place in self.places)
+        """The topics of the outage's replicas in words: the first few names, and how many more there are.
+
+        Topics that are gone are left out, unless all are.
+        """
+        return named(place.topic for place in self.places - self.gone or self.places)
 
     @property
     def ending(self) -> Ending | None:

@@ -207,6 +207,9 @@ class Partition:
         emptied: the brokers of ``answering`` whose log is certainly deleted, since they were removed for longer than
             the metadata of a broker may be old.
         is_cleaned: whether the topic is compacted, as far as is known.
+        is_gone: whether the cluster answered that this partition no longer exists (`parallax.guard.gone`). Nothing is
+            lost of it then, so nothing is said of it. What is known of it stays, since a broker that has just started
+            may not know a topic yet.
         added: by broker that was given the partition while it was watched: a time before that, when the broker had
             nothing of it, milliseconds since 1970 UTC.
         replicas: by broker, what looks have shown of its replica.
@@ -224,6 +227,7 @@ class Partition:
     answering: set[int] = field(default_factory=set)
     emptied: set[int] = field(default_factory=set)
     is_cleaned: bool = False
+    is_gone: bool = False
     added: dict[int, int] = field(default_factory=dict)
     replicas: dict[int, Replica] = field(default_factory=dict)
     absences: dict[int, Absence] = field(default_factory=dict)

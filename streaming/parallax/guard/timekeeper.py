@@ -86,6 +86,7 @@ class Timekeeper:
         self._is_remembered = False
         self._try_at = 0.0
         self._said = Absences()
+        self._gone: Mapping[TopicPartition, str] = {}
         self._outages = Outages(clock.answers, differing)
         self._shell = shell
         self._slow = slow
@@ -130,6 +131,23 @@ class Timekeeper:
         """
         with self._lock:
             self._clock.read(readings)
+
+    def in_question(self) -> Mapping[TopicPartition, str]:
+        """Return the partitions with absent or late replicas, each with its topic's id. An unknown id is empty."""
+        with self._lock:
+            return self._clock.in_question()
+
+    def are_gone(self, gone: Mapping[TopicPartition, str]) -> None:
+        """Have the clock say nothing of partitions that no longer exist. An outage may end by that.
+
+        Args:
+            gone: the partitions of `in_question` that no longer exist, each with the id of the topic that is gone.
+        """
+        with self._lock:
+            if gone != self._gone:
+                self._gone = gone
+                self._clock.are_gone(gone)
+                self._tell()
 
     def paused(self, looks: Collection[Paused]) -> None:
         """Have the clock take in looks that say which brokers' cleaners are paused for which topics.

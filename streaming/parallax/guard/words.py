@@ -26,7 +26,7 @@ SAID = {
     EventKind.ABANDONED: "the guard holds a topic no longer: it is gone, or was re-created",
     EventKind.REFUSED: "the guard does not hold a topic; parallax guard status says what to run",
     EventKind.ADVISED: "a topic should be held while a replica is away; parallax guard status says what to run",
-    EventKind.IN_SYNC: "the replicas that a topic was held for are in sync again",
+    EventKind.IN_SYNC: "nothing is to be held for a topic: its replicas are in sync again, or it is gone",
     EventKind.ASKED_HOLD: "somebody asks the guard to hold a topic",
     EventKind.ASKED_RELEASE: "somebody asks the guard to hold a topic no longer",
 }

@@ -438,6 +438,16 @@ def test_another_topic_of_the_same_name_is_left_alone() -> None:
     assert table.run() == ["abandoned"]
 
 
+@pytest.mark.parametrize("topic_id", ["", "b"], ids=["deleted", "created again"])
+def test_what_was_advised_for_a_topic_that_is_gone_is_said_no_more(topic_id: str) -> None:
+    table = Table(replace(RULES, may_act=False))
+    table.absent = [away(60_000)]
+    assert table.run(1) == ["advised"]
+    table.ids["orders"], table.absent = topic_id, []
+    assert table.run(1) == ["in_sync"]
+    assert not table.guard.record.refused
+
+
 def test_a_guards_values_that_came_to_another_topic_are_put_back() -> None:
     table = held()
     table.ids["orders"], table.absent = "b", []

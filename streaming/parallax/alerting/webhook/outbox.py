@@ -37,7 +37,8 @@ class Pace:
 
     Attributes:
         repeat_s: a message group on which somebody has to act is reported again after this time.
-        wait_s: the first message of a group waits this long, so that it can report further findings as well.
+        wait_s: a message waits this long after the first news in it, so that it can report what changes with that: an
+            election changes all findings of a partition, one after the other.
         interval_s: the shortest time between two messages of one group.
         retry_s: the wait after the first failed try; it doubles with each.
         retry_most_s: the longest wait after a failed try.
@@ -298,10 +299,8 @@ class Outbox:
         if group.news_since is None:
             is_told_again = group.is_asking and group.delivered_at is not None
             at = (group.delivered_at or 0.0) + pace.repeat_s if is_told_again else float("inf")
-        elif group.delivered_at is None:
-            at = group.news_since + pace.wait_s
         else:
-            at = max(group.news_since, group.delivered_at + pace.interval_s)
+            at = max(group.news_since + pace.wait_s, (group.delivered_at or 0.0) + pace.interval_s)
         return max(at, group.not_before)
 
     def _message(self, place: TopicPartition) -> Message:

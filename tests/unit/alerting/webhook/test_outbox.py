@@ -107,11 +107,36 @@ def test_a_finding_that_is_refined_is_no_news_and_one_that_consumers_see_now_is(
     told.observe(replace(finding("a"), summary="another text"))
     assert told.after(1000) is None
     told.observe(replace(finding("a"), exposed=True))
-    message = told.delivered(0)
+    message = told.delivered(10)
     assert message.alerts[0].state is FindingState.EXPOSED
     told.observe(replace(finding("a"), status=FindingStatus.SPREAD))
     assert told.after(29) is None, "two messages about an incident are an interval apart"
     assert told.delivered(1).alerts[0].state is FindingState.SPREAD
+
+
+def test_what_one_election_changes_of_a_partition_goes_in_one_message(told: Told) -> None:
+    first, second = finding("a"), finding("b")
+    told.observe(first, second)
+    told.delivered(10)
+    assert told.after(600) is None
+    told.observe(replace(first, exposed=True), second)
+    assert told.after(2) is None
+    told.observe(replace(first, exposed=True), replace(second, exposed=True))
+    message = told.delivered(8)
+    assert [alert.state for alert in message.alerts] == [FindingState.EXPOSED] * 2
+    assert told.after(1000) is None
+
+
+def test_a_finding_that_ends_and_begins_as_another_goes_in_one_message(told: Told) -> None:
+    told.observe(finding("a"))
+    told.delivered(10)
+    assert told.after(600) is None
+    told.observe()
+    assert told.after(1) is None
+    told.observe(finding("incident"))
+    message = told.delivered(9)
+    assert [(alert.name, alert.ends_at is None) for alert in message.alerts] == [("incident", True), ("a", False)]
+    assert told.after(1000) is None
 
 
 def test_the_gravest_finding_comes_first(told: Told) -> None:
@@ -257,7 +282,7 @@ def test_a_message_that_was_sent_and_not_noted_has_the_same_key_in_the_next_proc
     assert message is not None
     told.outbox = told.again()
     told.observe(replace(finding("a"), exposed=True))
-    again = told.after(0)
+    again = told.after(10)
     assert again is not None
     assert again.key == message.key
 
@@ -271,7 +296,7 @@ def test_a_mass_incident_is_a_bounded_number_of_messages_and_all_of_it_ends(told
     (rest,) = [message for message in messages if message.group == OTHERS]
     assert len(rest.alerts) == 10_000 - MOST_GROUPS
     told.observe()
-    ends = [told.delivered(0) for _ in range(MOST_GROUPS + 1)]
+    ends = [told.delivered(10), *(told.delivered(0) for _ in range(MOST_GROUPS))]
     assert not any(message.is_firing for message in ends)
     assert told.outbox.alerts == []
 
