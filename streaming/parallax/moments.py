@@ -19,6 +19,15 @@ def from_milliseconds(value: float) -> datetime:
     return datetime.fromtimestamp(value / 1000, UTC)
 
 
+def milliseconds(at: datetime) -> int:
+    """Return a time as milliseconds since 1970 UTC. What is finer is dropped.
+
+    Args:
+        at: the time; without a zone it is one of this machine's zone.
+    """
+    return int(at.timestamp() * 1000)
+
+
 def span_text(seconds: float) -> str:
     """A length of time as text: ``90 s``, ``2.5 h``, ``7 days``.
 

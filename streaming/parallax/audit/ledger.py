@@ -22,6 +22,7 @@ from parallax.columns import Column, Table
 from parallax.compare.suspect import Coverage, UnreadRange
 from parallax.errors import one_line
 from parallax.model import TopicPartition
+from parallax.moments import milliseconds
 from parallax.views.tables import create_replaced, replace_rows, rust_uri, tidy
 
 log = structlog.get_logger(__name__)
@@ -188,18 +189,14 @@ def _load(uri: str) -> dict[TopicPartition, Ended]:
         return {}
     return {
         TopicPartition(row["topic"], row["partition"]): Ended(
-            _ms(row["started_at"]),
-            _ms(row["ended_at"]),
+            milliseconds(row["started_at"]),
+            milliseconds(row["ended_at"]),
             row["result"],
             row["compared_from"],
             (row["read_uncommitted"], row["read_committed"]),
         )
         for row in rows
     }
-
-
-def _ms(at: datetime) -> int:
-    return round(at.timestamp() * 1000)
 
 
 __all__ = ["AUDITS", "SETTLED_BY", "Ended", "Ledger", "create_audits", "has_verdict"]

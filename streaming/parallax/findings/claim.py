@@ -19,6 +19,7 @@ from parallax.compare.suspect import Accusation
 from parallax.evidence.atoms import Place
 from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS, Family
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, TopicPartition, hash_halves, hash_text, id_of
+from parallax.moments import milliseconds
 from parallax.sides import Side, as_document, parsed
 
 MAX_BETWEEN = 64
@@ -658,7 +659,7 @@ def claim_from_row(row: Mapping[str, Any]) -> Claim:
         key_hash_hi=_number(row, "key_hash_hi", 0),
         key_hash_lo=_number(row, "key_hash_lo", 0),
         recorded=Recorded.parse(row.get("observations") or ""),
-        raised_at_ms=int(raised.timestamp() * 1000) if isinstance(raised, datetime) else int(raised or 0),
+        raised_at_ms=milliseconds(raised) if isinstance(raised, datetime) else int(raised or 0),
     )
 
 

@@ -28,7 +28,7 @@ from parallax.kinds import (
     effect_of,
 )
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, Severity, TopicPartition
-from parallax.moments import from_milliseconds
+from parallax.moments import from_milliseconds, milliseconds
 from parallax.sides import Shows, Side, are_outcomes, as_document, parsed, standing
 
 SHOWED = "showed"
@@ -555,10 +555,10 @@ def claim_of(finding: Finding) -> Claim:
         key_hash_hi=finding.key_hash_hi,
         key_hash_lo=finding.key_hash_lo,
         recorded=Recorded.of(recorded),
-        raised_at_ms=int(finding.first_suspected_at.timestamp() * 1000),
+        raised_at_ms=milliseconds(finding.first_suspected_at),
         spread=has_spread(finding) or was_spread(finding),
         all_compared=finding.broker == NOBODY or _has_compared_all(evidence),
-        confirmed_at_ms=int(finding.decided_at.timestamp() * 1000),
+        confirmed_at_ms=milliseconds(finding.decided_at),
         ended=finding.status is FindingStatus.RESOLVED,
     )
 
@@ -574,7 +574,7 @@ def asked_ms(finding: Finding) -> int:
 
     If the finding is not over, it is the time of the event.
     """
-    decided = int(finding.decided_at.timestamp() * 1000)
+    decided = milliseconds(finding.decided_at)
     asked: int = 0 if finding.stands else evidence_of(finding).get("asked_at_ms", 0)
     return min(asked, decided) if asked > 0 else decided
 

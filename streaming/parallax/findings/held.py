@@ -38,6 +38,7 @@ from parallax.findings.members import (
 from parallax.findings.summary import counted_in_words
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, hash_halves
+from parallax.moments import milliseconds
 
 PAGE = 4096
 """At most so many members are asked about by one probe."""
@@ -602,7 +603,7 @@ class Proven(Held):
             claim: the claim of the member's suspect.
             state: the member's state.
         """
-        decided = 0 if self.event is None else int(self.event.decided_at.timestamp() * 1000)
+        decided = 0 if self.event is None else milliseconds(self.event.decided_at)
         _, broker, kind, rule = self.group
         if broker == NOBODY != claim.broker:
             claim = replace(claim, recorded=replace(claim.recorded, pivot=claim.pivot))

@@ -38,6 +38,7 @@ from parallax.findings.incident import (
 from parallax.findings.members import OPEN, WAITING, Array, Group, MemberRow, Members, State, divergence
 from parallax.kinds import KINDS, TOMBSTONE_KINDS, TRANSACTION_KINDS, refines
 from parallax.model import NOBODY, UNKNOWN, FindingStatus, Rule, TopicPartition
+from parallax.moments import milliseconds
 
 ALONE = 16
 """Up to so many suspects, or findings, of a group are probed and reported one by one."""
@@ -221,7 +222,7 @@ class Incidents:
         if not is_by_a_person(event):
             proven.writing = False
         if event.stands != proven.stands:
-            proven.due, proven.since_ms = now + self._interval(event), int(event.decided_at.timestamp() * 1000)
+            proven.due, proven.since_ms = now + self._interval(event), milliseconds(event.decided_at)
         proven.event, proven.is_asked = event, False
         if not event.stands:
             proven.end()

@@ -42,6 +42,7 @@ from parallax.findings.summary import blocked_at
 from parallax.findings.tasks import Task, Tasks
 from parallax.kinds import KEY_KINDS, KINDS, OPEN_KINDS, TOMBSTONE_KINDS, TRANSACTION_KINDS, refines
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus
+from parallax.moments import milliseconds
 from parallax.sides import (
     Shows,
     Side,
@@ -136,7 +137,7 @@ class Judging:
     ) -> list[Claim]:
         """Return the suspects about what other replicas show of a member that is over."""
         beside, has_healed = self._incidents.beside(page.group), decision.resolution is Resolution.HEALED
-        at_ms = int(when.timestamp() * 1000)
+        at_ms = milliseconds(when)
         found = claims_of(claim, left_over(claim, answers, beside), at_ms, has_healed=has_healed)
         return [one for one in found if not self._ledger.is_looked_at(one, when)]
 
@@ -299,7 +300,7 @@ class Judging:
             return True
         known = self._ledger.standing(claim.finding_id(self.cluster_id))
         handled = self._ledger.handled(claim.suspect_id)
-        verdicts = [known.decided_at.timestamp() * 1000] if known is not None and not known.stands else []
+        verdicts = [milliseconds(known.decided_at)] if known is not None and not known.stands else []
         if handled is not None:
             verdicts.append(handled.decided_ms)
         return any(0 < claim.shown_at_ms <= at for at in verdicts)

@@ -17,6 +17,7 @@ from parallax.findings.incident import is_part_of_incident
 from parallax.findings.left import claims_left
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, TopicPartition
+from parallax.moments import milliseconds
 from parallax.sides import sides_differ
 
 HANDLED = 100_000
@@ -96,7 +97,7 @@ class Ledger:
         dismissed = event.status is FindingStatus.DISMISSED
         before = self._handled.pop(event.suspect_id, None)
         times = before.dismissals if before is not None else 0
-        decided_ms = int(event.decided_at.timestamp() * 1000)
+        decided_ms = milliseconds(event.decided_at)
         handled = Handled(event.finding_id, decided_ms, asked_ms(event), times + dismissed)
         self._handled[event.suspect_id] = handled
         if len(self._handled) > HANDLED:

@@ -19,6 +19,7 @@ from parallax.findings.effect import COVERED
 from parallax.findings.finding import Finding, claim_of, evidence_of, has_spread, is_unsettled
 from parallax.kinds import OUTCOME_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, id_of
+from parallax.moments import milliseconds
 from parallax.sides import Shows, Side, Sides, as_document, by_broker, values
 
 _VALUES = COVERED + 1
@@ -78,7 +79,7 @@ def claims_left(finding: Finding) -> list[Claim]:
     if not (evidence.get("shown_by") or evidence.get("differing")):
         return []  # Most have left nothing, and a start goes through all.
     has_healed = evidence.get("resolution") == Resolution.HEALED
-    return claims_of(claim_of(finding), evidence, int(finding.decided_at.timestamp() * 1000), has_healed=has_healed)
+    return claims_of(claim_of(finding), evidence, milliseconds(finding.decided_at), has_healed=has_healed)
 
 
 def claims_of(claim: Claim, left: Mapping[str, Any], at_ms: int, *, has_healed: bool) -> list[Claim]:

@@ -51,7 +51,7 @@ from parallax.findings.renewed import Renewed, Unconfirmed
 from parallax.findings.tasks import Task, Tasks
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, TopicPartition
-from parallax.moments import from_milliseconds
+from parallax.moments import from_milliseconds, milliseconds
 
 _GROUP = 256
 """At most so many claims of one replica of one partition are probed together."""
@@ -269,7 +269,7 @@ class Lifecycle:
         freed: dict[str, tuple[Claim, int]] = {}
         for event in loaded.events:
             freed.pop(event.suspect_id, None)
-            at_ms = int(event.decided_at.timestamp() * 1000)
+            at_ms = milliseconds(event.decided_at)
             freed |= {claim.suspect_id: (claim, at_ms) for claim in self._ledger.add(event, now.at)}
             self._incidents.add(event, now.monotonic, at_start=True)
         alone = self._incidents.load(loaded.members, self.standing())
@@ -385,7 +385,7 @@ class Lifecycle:
         """Look at the open findings of partitions whose replicas may have been changed since their last look."""
         by_place: dict[TopicPartition, dict[int, int]] = {}
         for (place, broker), at_ms in replicas.items():
-            by_place.setdefault(place, {})[broker] = min(at_ms, int(now.at.timestamp() * 1000))
+            by_place.setdefault(place, {})[broker] = min(at_ms, milliseconds(now.at))
         for finding in self.standing():
             brokers = by_place.get(finding.place, {})
             if not self._unconfirmed.renewed(finding, brokers):
@@ -399,7 +399,7 @@ class Lifecycle:
 
     def _due(self, now: Moment) -> list[Probe]:
         """Return everything that is due, together where it concerns one replica of one partition."""
-        asked_ms = int(now.at.timestamp() * 1000)
+        asked_ms = milliseconds(now.at)
         groups: dict[tuple[TopicPartition, int], list[Task]] = {}
         for task in self._tasks.idle():
             if task.due <= now.monotonic:

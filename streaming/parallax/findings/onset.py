@@ -15,7 +15,7 @@ from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Verdict
 from parallax.kinds import KINDS, Proves
 from parallax.model import NOBODY, UNKNOWN, FindingKind
-from parallax.moments import from_milliseconds
+from parallax.moments import from_milliseconds, milliseconds
 from parallax.sides import OUTCOMES, Shows, Side
 
 ONSETS = "onsets"
@@ -134,7 +134,7 @@ def _at(value: int | None) -> datetime | None:
 
 
 def _milliseconds(at: datetime | None) -> int | None:
-    return None if at is None else int(at.timestamp() * 1000)
+    return None if at is None else milliseconds(at)
 
 
 __all__ = [

@@ -11,6 +11,7 @@ from typing import Any
 
 from parallax.findings.finding import Finding, asked_ms
 from parallax.model import TopicPartition
+from parallax.moments import milliseconds
 
 Renewed = Mapping[tuple[TopicPartition, int], int]
 """By partition and broker, when its log may have been changed, milliseconds since 1970 UTC."""
@@ -33,7 +34,7 @@ class Joined:
         about = [row for row in rows if (row["topic"], row["partition"]) in places and row.get("isr") is not None]
         for row in sorted(about, key=lambda one: one["observed_at"]):
             place, in_sync = TopicPartition(row["topic"], row["partition"]), frozenset(row["isr"])
-            at_ms = int(row["observed_at"].timestamp() * 1000)
+            at_ms = milliseconds(row["observed_at"])
             found |= {(place, broker): at_ms for broker in in_sync - self._in_sync.get(place, in_sync)}
             self._in_sync[place] = in_sync
         self._in_sync = {place: brokers for place, brokers in self._in_sync.items() if place in places}

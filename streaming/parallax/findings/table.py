@@ -37,6 +37,7 @@ from parallax.findings.incident import check_evidence
 from parallax.findings.member_rows import MEMBERS, as_rows, last_rows, member_of
 from parallax.findings.member_rows import SCHEMA as MEMBER_SCHEMA
 from parallax.findings.members import MemberRow
+from parallax.moments import milliseconds
 from parallax.views.fencing import FencedError, epoch_marks
 from parallax.views.unused import remove_unused
 
@@ -476,4 +477,4 @@ def read_suspects(storage: str, *, decided: Mapping[str, int] | None = None) -> 
 
 
 def _milliseconds(at: datetime | None) -> int:
-    return 0 if at is None else int(at.timestamp() * 1000)
+    return 0 if at is None else milliseconds(at)

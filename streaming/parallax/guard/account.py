@@ -26,7 +26,7 @@ from parallax.guard.recall import OF_A_LOOK
 from parallax.guard.table import GuardTable
 from parallax.guard.words import NO_TIME, PRESENCE, UNCLEAR, late_in_short
 from parallax.model import TopicPartition
-from parallax.moments import time_text
+from parallax.moments import milliseconds, time_text
 from parallax.views.event_log import EventLogError
 from parallax.views.looked import asker, within
 
@@ -96,7 +96,7 @@ def on_record(
         for one in load(storage) or ()
         if one.place == place
     ]
-    since_ms = int((suspected_at - _BEFORE).timestamp() * 1000)
+    since_ms = milliseconds(suspected_at - _BEFORE)
     return said + list(_of_guard([e for e in events if e.at_ms >= since_ms], place))[-_MOST_EVENTS:]
 
 
@@ -167,7 +167,7 @@ def _looks(storage: str, place: TopicPartition, until: datetime) -> list[Look]:
     columns, since = ", ".join(f'"{name}"' for name in OF_A_LOOK), first - timedelta(milliseconds=_LEAD_MS)
     query = f"SELECT {columns} FROM progress WHERE {within(place, since, until)} ORDER BY observed_at"  # noqa: S608 - our own words
     rows: list[dict[str, Any]] = pa.table(asked.execute(query)).to_pylist()
-    not_after = int(until.timestamp() * 1000)
+    not_after = milliseconds(until)
     return [Look.of_row(row, not_after) for row in rows]
 
 

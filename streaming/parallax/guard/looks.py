@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from parallax.model import TopicPartition
+from parallax.moments import milliseconds
 
 UNLED = -1
 """The leader's id, and the leader epoch, of a partition that has no leader."""
@@ -88,7 +89,7 @@ class Ended(NamedTuple):
 
 def _milliseconds(at: Any) -> int:
     """A time of a row: a datetime, or microseconds since 1970 UTC."""
-    return int(at.timestamp() * 1000) if isinstance(at, datetime) else int(at) // 1000
+    return milliseconds(at) if isinstance(at, datetime) else int(at) // 1000
 
 
 __all__ = ["UNLED", "Ended", "Look"]

@@ -8,7 +8,6 @@ lasted.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ import pyarrow as pa
 from parallax.guard.clock import Clock
 from parallax.guard.looks import Ended, Look
 from parallax.model import TopicPartition
+from parallax.moments import milliseconds
 from parallax.source.repeats import LONGEST_US
 from parallax.views.tables import PROGRESS, RECORDED_ON, rust_uri
 
@@ -136,7 +136,7 @@ def _ends(table: Any, answers: Sequence[Mapping[str, Any]], metadata_ms: int, no
         Ended(
             TopicPartition(row["topic"], row["partition"]),
             row["topic_id"],
-            min(_milliseconds(row["at"]), now_ms),
+            min(milliseconds(row["at"]), now_ms),
             row["upto"],
         )
         for row in _ask(table, query)
@@ -148,15 +148,11 @@ def _retentions(table: Any, topics: set[str]) -> list[tuple[str, int, int]]:
     query = """SELECT topic, delete_retention_ms AS retention, min(policy_at) AS first, max(policy_at) AS last
         FROM progress WHERE delete_retention_ms IS NOT NULL AND policy_at IS NOT NULL GROUP BY 1, 2"""
     return [
-        (row["topic"], _milliseconds(at), row["retention"])
+        (row["topic"], milliseconds(at), row["retention"])
         for row in _ask(table, query)
         if row["topic"] in topics
         for at in (row["first"], row["last"])
     ]
-
-
-def _milliseconds(at: datetime) -> int:
-    return int(at.timestamp() * 1000)
 
 
 __all__ = ["OF_A_LOOK", "recall"]

@@ -18,7 +18,7 @@ from parallax.findings.report import Facts, OnRecord
 from parallax.guard.account import on_record
 from parallax.kinds import OPEN_KINDS
 from parallax.model import NOBODY
-from parallax.moments import time_text
+from parallax.moments import milliseconds, time_text
 from parallax.repair.record import MAY_LACK, UNWRITTEN, Phase, Repair
 from parallax.repair.table import read_record
 from parallax.views.event_log import EventLogError
@@ -120,7 +120,7 @@ def _ends_for(_: Repair, step: Mapping[str, Any], finding: Finding) -> bool:
 
 def _copies_for(repair: Repair, step: Mapping[str, Any], finding: Finding) -> bool:
     copied = set(step["move"]["copied"]) & set(step["wrong"]) if step["move"]["purpose"] == Purpose.COPY else set()
-    is_later = repair.began_ms >= finding.first_suspected_at.timestamp() * 1000
+    is_later = repair.began_ms >= milliseconds(finding.first_suspected_at)
     is_to_mend = finding.finding_id in step.get("mended", ())  # the oldest plans do not name them
     return is_to_mend and is_later and bool(copied) and finding.broker in {NOBODY, *copied}
 
@@ -128,7 +128,7 @@ def _copies_for(repair: Repair, step: Mapping[str, Any], finding: Finding) -> bo
 def _may_mend(repair: Repair, step: Mapping[str, Any], finding: Finding) -> bool:
     if not _is_move(step):
         return finding.kind in OPEN_KINDS and finding.broker != NOBODY and _is_written(repair, step)
-    is_since = repair.at_ms >= finding.decided_at.timestamp() * 1000
+    is_since = repair.at_ms >= milliseconds(finding.decided_at)
     return is_since and (finding.broker != NOBODY or _is_said(step))
 
 

@@ -25,7 +25,7 @@ from parallax.guard.late import load
 from parallax.guard.timekeeper import clock_of, recorded
 from parallax.guard.words import audit_in_words
 from parallax.model import UNKNOWN, TopicPartition
-from parallax.moments import roughly
+from parallax.moments import milliseconds, roughly
 from parallax.repair.leading import ALONE, Doubts, by_clock
 from parallax.repair.slow import slow_copies
 from parallax.shell import ANYWHERE, Shell
@@ -198,7 +198,7 @@ def _pending(
     named = {
         event.suspect_id: _NEVER
         if event.stands or ((causes := leans_on(event)) and standing.keys() >= {*causes})
-        else int(event.decided_at.timestamp() * 1000)
+        else milliseconds(event.decided_at)
         for event in events
         if event.suspect_id
     }

@@ -18,6 +18,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 
 from parallax.errors import PassingError, one_line
+from parallax.moments import milliseconds
 from parallax.stores import rust_path
 
 _AT_A_TIME = 16
@@ -112,7 +113,7 @@ class Objects:
         prefix = f"{folder}/" if folder else None
         with _one_line_errors(f"{self.uri}/{folder}"):
             found = [meta for page in obstore.list(self._store, prefix) for meta in page]
-        return [Listed(m["path"], m["size"], int(m["last_modified"].timestamp() * 1000)) for m in found]
+        return [Listed(m["path"], m["size"], milliseconds(m["last_modified"])) for m in found]
 
     def children(self, folder: str) -> tuple[list[str], list[str]]:
         """The names of what is directly in a folder, without the folder's own name.
