@@ -40,7 +40,7 @@ from parallax.findings.hanging_watch import HangingThread, HangingWatch
 from parallax.findings.happenings import FindingsStatus
 from parallax.findings.led import with_leaders
 from parallax.findings.manager import FindingsManager
-from parallax.findings.renewed import Joined
+from parallax.findings.renewed import Joined, Renewed
 from parallax.guard.absences import Absence, Absences, Late
 from parallax.guard.gone import GoneThread
 from parallax.guard.pointed import PointedThread
@@ -249,7 +249,7 @@ class Job:
             on_change=self._findings_changed,
             repaired=repaired_by(storage),
             completed=with_leaders(storage),
-            renewed=Renewing(storage),
+            renewed=partial(self._renewed, Renewing(storage)),
         )
         self._manager.start()
         after_s = self._settings.findings.hanging_after_s
@@ -315,6 +315,12 @@ class Job:
                 self.state.update_guard,
             )
             self._guard.start()
+
+    def _renewed(self, renewing: Renewing) -> Renewed:
+        found = renewing()
+        if found and self._timekeeper is not None:
+            self._timekeeper.repaired()
+        return found
 
     def _slow_copies(self) -> Sequence[Late]:
         ledger = self._ledger

@@ -309,7 +309,7 @@ def _copy_again(known: Grounds, repair: Repair, sources: Collection[int]) -> tup
     replicas = ", ".join(map(str, repair.assigned))
     check = (
         f"Check with kafka-topics.sh --describe that {one_of(sources)} leads, and that the replicas are still "
-        f"{replicas}."
+        f"{replicas}, in any order."
     )
     drop = (
         f"By hand instead: {Act.DROP.line(wrong=f'broker {broker}')}: assign the partition to the others. Go on when "

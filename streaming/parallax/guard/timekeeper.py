@@ -132,6 +132,10 @@ class Timekeeper:
         with self._lock:
             self._clock.read(readings)
 
+    def repaired(self) -> None:
+        """Have it asked at the next rows which copies took too long, since a repair has gone on."""
+        self._slow_at = 0.0
+
     def in_question(self) -> Mapping[TopicPartition, str]:
         """Return the partitions with absent or late replicas, each with its topic's id. An unknown id is empty."""
         with self._lock:

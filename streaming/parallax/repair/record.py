@@ -46,8 +46,11 @@ class EventKind(StrEnum):
 
 SLOW = "is_slow"
 """Key in the document of a ``proven`` event. The copy took too long: it may lack tombstones or end markers."""
-MAY_LACK = "may lack tombstones or end markers until an audit of the job has compared it"
-"""What such a copy means, behind its subject."""
+TOO_SLOW = (
+    "took too long, so it may lack tombstones or end markers; `parallax lead {topic}` says whether an audit has "
+    "compared it since"
+)
+"""What such a copy means, behind its subject, of a topic."""
 
 UNWRITTEN = "is_unwritten"
 """Key in the document of a ``proven`` event. The transaction had ended, and the repair wrote no end marker."""
@@ -288,4 +291,4 @@ def _after(known: Repair, event: Event) -> Repair:
             return said
 
 
-__all__ = ["MAY_LACK", "SLOW", "UNWRITTEN", "WARNED", "Event", "EventKind", "Phase", "Record", "Repair"]
+__all__ = ["SLOW", "TOO_SLOW", "UNWRITTEN", "WARNED", "Event", "EventKind", "Phase", "Record", "Repair"]

@@ -340,6 +340,17 @@ def test_a_copy_by_a_repair_that_took_too_long_is_audited_once_within_minutes(tm
     )
 
 
+def test_a_copy_that_took_too_long_is_asked_for_at_the_next_look_once_a_repair_has_gone_on(tmp_path: Path) -> None:
+    job = Auditing(tmp_path)
+    job.spend(10, dict.fromkeys(ALL, 10), ALL)
+    unknown: dict[str, Any] = {"lacks_from": None, "retention_ms": None, "bound_ms": None}
+    took = absence(2, presence=Presence.COPYING, since_ms=START + 5_000, unclear=Unclear.SLOW, **unknown)
+    job.slow = [late_copy(took, START + job.at)]
+    job.keeper.repaired()
+    job.spend(1, dict.fromkeys(ALL, 10), ALL)
+    assert [(one.place, one.broker) for one in job.said.late] == [(PLACE, 2)]
+
+
 def short(at: int, ends: dict[int, int | None], isr: tuple[int, ...]) -> list[Look]:
     """A look at a topic that keeps deletions for no longer than clocks may be apart and a look may take."""
     return tick(at, ends, isr, retention=SKEW + LOOK)

@@ -15,7 +15,7 @@ from parallax.repair.decide import asks_tables, following, outdated
 from parallax.repair.leading import Doubts
 from parallax.repair.moving import TELL_MS, UNSURE_MS
 from parallax.repair.plan import Plan, make
-from parallax.repair.record import MAY_LACK, SLOW, Event, EventKind, Phase, Record, Repair
+from parallax.repair.record import SLOW, TOO_SLOW, Event, EventKind, Phase, Record, Repair
 from parallax.repair.seen import Look, Row
 from parallax.repair.steps import MoveStep
 from tests.unit.repair.looks import NOW, PLACE, end, record, replica
@@ -233,7 +233,7 @@ def test_a_repair_that_is_over_says_again_what_its_copy_may_lack_where_that_took
     others = [event(EventKind.PROVEN, number) for number in range(1, 5) if number != COPY.number]
     assert put(next_of(up_to(LEAD, *others, slow), at((3, 1, 2)))) == (
         EventKind.OVER,
-        f"every step is done and proven; the copy on broker 3 took too long: it {MAY_LACK}",
+        f"every step is done and proven; the copy on broker 3 {TOO_SLOW.format(topic=PLACE.topic)}",
     )
 
 

@@ -84,7 +84,7 @@ _SEEN = {
 _SHOWN = {
     Seen.YES: "From this probe on it is known that consumers can see it.",
     Seen.PERHAPS: "From this probe on it is known that one of the sides leads; whether it is wrong is not known.",
-    Seen.NO: "No broker that consumers read shows it any more.",
+    Seen.NO: "The leader shows it no more. Consumers that fetch from a follower (client.rack) may still get it.",
 }
 
 

@@ -283,7 +283,7 @@ def _offsets_in(answer: Mapping[str, Any]) -> set[int]:
     return {one["offset"] for one in (*listed, *([visible] if visible else ())) if one.get("offset", -1) >= 0}
 
 
-_RECORDED = {"outcomes": "Parallax had read: outcome", "markers": "Parallax had read: end marker"}
+_RECORDED = {"outcomes": "outcome when suspected", "markers": "end marker when suspected"}
 
 
 def _recorded(recorded: Mapping[str, Any], broker: str) -> dict[str, str]:
@@ -293,9 +293,9 @@ def _recorded(recorded: Mapping[str, Any], broker: str) -> dict[str, str]:
     fingerprint = records.get(broker) if isinstance(records, dict) else None
     if isinstance(fingerprint, str) and fingerprint.count(":") == 4:  # RecordShown.fingerprint
         producer, epoch, _, content, timestamp = fingerprint.split(":")
-        found["Parallax had read: producer id, epoch"] = f"{producer}, {epoch}" if producer != "-1" else "none"
-        found["Parallax had read: value and headers, hash"] = content
-        found["Parallax had read: timestamp"] = time_text(int(timestamp)) if timestamp.isdigit() else ""
+        found["producer id, epoch when suspected"] = f"{producer}, {epoch}" if producer != "-1" else "none"
+        found["value and headers when suspected, hash"] = content
+        found["timestamp when suspected"] = time_text(int(timestamp)) if timestamp.isdigit() else ""
     return {name: str(text) for name, text in found.items() if text}
 
 

@@ -76,8 +76,8 @@ def test_records_that_nobody_can_read_any_more_are_said_to_be_with_what_had_been
     recorded = {"outcomes": {"1": "committed", "2": "aborted"}, "records": {"1": "7:0:aa:bb:1000"}}
     (one,) = shown({"1": gone, "2": gone}, recorded=recorded)
     assert one.note.startswith(note)
-    assert row(one, "Parallax had read: outcome") == [("committed", "A"), ("aborted", "B")]
-    assert row(one, "Parallax had read: value and headers, hash") == [("bb", ""), ("", "")]
+    assert row(one, "outcome when suspected") == [("committed", "A"), ("aborted", "B")]
+    assert row(one, "value and headers when suspected, hash") == [("bb", ""), ("", "")]
 
 
 def test_of_many_offsets_some_are_shown_and_the_others_counted() -> None:
