@@ -202,6 +202,20 @@ def test_sasl_plain_is_accepted_in_both_spellings(secured: Secured) -> None:
     assert asked({**java, "sasl.jaas.config": f'{LOGIN} username="reader" password="{PASSWORD}";'})
 
 
+def test_the_protocol_of_an_address_is_spoken_and_addresses_may_be_a_list(secured: Secured, tmp_path: Path) -> None:
+    with_authority = {**secured.tls, "ssl.ca.location": str(secured.authority)}
+    for options in (secured.sasl, with_authority):
+        protocol, address = options["security.protocol"], options["bootstrap.servers"]
+        kafka = {**options, "bootstrap.servers": [f"{protocol}://{address}"]}
+        del kafka["security.protocol"]
+        settings = validate({"kafka": kafka, "topics": {"include": ["nothing"]}, "storage": {"path": str(tmp_path)}})
+        assert asked(settings.kafka), protocol
+        plain = {**kafka, "bootstrap.servers": [address]}
+        settings = validate({"kafka": plain, "topics": {"include": ["nothing"]}, "storage": {"path": str(tmp_path)}})
+        with pytest.raises((Unreachable, Unauthorized, BadOption)):
+            asked(settings.kafka)
+
+
 def test_a_wrong_password_is_unauthorized_and_not_shown(secured: Secured) -> None:
     sasl = secured.sasl
     with pytest.raises(Unauthorized, match=r"sasl\.password") as caught:
