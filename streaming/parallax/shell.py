@@ -98,7 +98,7 @@ class Shell:
     def parallax(self, *words: object) -> str:
         """A command of Parallax with the options that name this job, such as ``parallax check -c conf.yaml``.
 
-        Commands that need the settings file (`NEED_SETTINGS`) get ``-c``; the others get ``--data`` if the user gave it.
+        Commands that need the settings file (`NEED_SETTINGS`) get ``-c``, the others ``--data`` if the user gave it.
 
         Args:
             words: the command and its arguments; each is quoted if a shell needs that.
