@@ -263,6 +263,7 @@ class Renderer:
             paused=paused_in_words(snapshot.paused),
             brokers=topics.brokers,
             in_words=TOPICS_IN_WORDS,
+            not_known=glance.NOT_KNOWN,
             table=shown(topics.topics, wanted, lambda topic: topic.name, TOPICS_PER_PAGE),
         )
 
