@@ -133,6 +133,16 @@ def test_while_nothing_is_compared_no_page_says_that_no_offset_lacks_a_verdict(t
     assert {said.strip() for said in after} == {"none"}
 
 
+def test_a_monitor_that_can_compare_no_partition_is_not_said_to_work(job: Job) -> None:
+    with job.served() as page:
+        assert "<dt>The monitor</dt><dd>works" in ask(page).text
+        job.state.update_progress([progress(broker=b, reachable=False) for b in BROKERS])
+        said = ask(page).text.partition("<dt>The monitor</dt>")[2].partition("</dd>")[0]
+        assert json.loads(ask(page, "/readyz").text)["status"] == "ok", "the job is ready once the brokers are"
+    assert "works" not in said
+    assert "compares nothing now: no partition can be compared" in said
+
+
 def test_findings_that_are_over_have_a_list(job: Job) -> None:
     over = shown_again("0a" * 16, topic="over", status=FindingStatus.RESOLVED)
     job.findings.append([over, shown_again("0b" * 16, topic="slip", status=FindingStatus.DISMISSED)])
