@@ -57,7 +57,7 @@ def written() -> Iterator[None]:
 
     Raises:
         SetupError: standard output cannot be written, e.g. because its disk is full.
-        SystemExit: whoever read standard output is gone; nothing is said of that.
+        SystemExit: the reader of standard output is gone; that is no error to report.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""The kinds of option and argument that are numbers, times or topic names, with the bounds that each has."""
+"""The options and arguments that are numbers, times or topic names. Each kind has its bounds."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _moment(text: str) -> datetime:
 
 
 TIME: Any = {"parser": _moment, "metavar": "TIME"}
-"""How options that are times are read, as keyword arguments of Typer's; each is in UTC."""
+"""Options that are times in UTC, as keyword arguments of Typer's."""
 
 BrokerIds = Annotated[list[int] | None, typer.Option("--broker", help="Id of a broker; may be repeated.", **NUMBER)]
 

@@ -116,8 +116,8 @@ def phases(events: Sequence[Finding]) -> list[Phase]:
 def _seen_first(events: Sequence[Finding]) -> Phase:
     """When consumers first saw it; else, when they first may have seen it."""
     first = {how: event.decided_at for event in reversed(events) if (how := seen(event))}
-    how = next((one for one in (Seen.YES, Seen.PERHAPS) if one in first), None)
-    return Phase(_NOT_LED, None, "no") if how is None else Phase(_SEEN[how], first[how])
+    reached = next((one for one in (Seen.YES, Seen.PERHAPS) if one in first), None)
+    return Phase(_NOT_LED, None, "no") if reached is None else Phase(_SEEN[reached], first[reached])
 
 
 def _what(event: Finding) -> str:
