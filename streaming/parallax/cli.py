@@ -21,9 +21,9 @@ import typer
 from typer.core import TyperGroup
 
 from parallax.commands import audit, findings, guard, init, job, lab, lead, record, repair, seen, storage
-from parallax.commands.shared import say
-from parallax.errors import one_line, plain
-from parallax.output import error_line
+from parallax.commands.shared import USAGE_ERROR, say
+from parallax.errors import SetupError, one_line, plain
+from parallax.output import error_line, usable_folder, usable_streams, written
 
 _Misused: type[Any] = typer.BadParameter.__mro__[1]
 """What the command line cannot be used for; click's UsageError, which typer does not give by name."""
@@ -38,15 +38,21 @@ class _OneLine(TyperGroup):
             return super().main(*given, **options)
         args = given[0] if given else options.get("args")
         words = sys.argv[1:] if args is None else list(args)
+        is_json = "--format=json" in words or ("--format", "json") in pairwise(words)
         try:
-            ended = super().main(*given, **options | {"standalone_mode": False})
+            usable_streams()
+            usable_folder()
+            with written():
+                ended = super().main(*given, **options | {"standalone_mode": False})
+        except SetupError as error:
+            say(error_line(one_line(error), "json" if is_json else "text"))
+            sys.exit(USAGE_ERROR)
         except typer.Abort:
             sys.exit(1)
         except _Misused as error:
             if type(error).__name__ == "NoArgsIsHelpError":
                 error.show()
             else:
-                is_json = "--format=json" in words or ("--format", "json") in pairwise(words)
                 error.message = plain(error.message)
                 say(error_line(one_line(error.format_message()), "json" if is_json else "text"))
             sys.exit(error.exit_code)

@@ -758,6 +758,13 @@ class AlertingSettings(_Section):
             raise ValueError("is no address of the page; write http:// or https://, a host, and a path without a query")
         return value
 
+    @field_validator("runbook_url")
+    @classmethod
+    def _runbook(cls, value: str) -> str:
+        if not is_address(value) or names_a_user(value) or "#" in value:
+            raise ValueError("is no address of the runbook; write http:// or https://, a host, and a path without a #")
+        return value
+
     @field_validator("heartbeat_url")
     @classmethod
     def _address(cls, value: SecretStr | None) -> SecretStr | None:

@@ -19,6 +19,19 @@ def from_milliseconds(value: float) -> datetime:
     return datetime.fromtimestamp(value / 1000, UTC)
 
 
+def moment(text: str) -> datetime:
+    """The time that a text names, in UTC, which it is in if the text names no zone.
+
+    A text has a date, or a date and a time, as in ISO 8601 or as Parallax prints them: ``2026-01-02``,
+    ``2026-01-02T12:03:05Z``, ``2026-01-02 12:03:05 UTC``.
+
+    Raises:
+        ValueError: the text names no time.
+    """
+    found = datetime.fromisoformat(text.strip().removesuffix(" UTC"))
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
 def milliseconds(at: datetime) -> int:
     """Return a time as milliseconds since 1970 UTC. What is finer is dropped.
 

@@ -22,6 +22,58 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
+def usable_streams() -> None:
+    """See whether a command can print. A stream that is closed becomes one that discards all.
+
+    Raises:
+        SetupError: standard output is closed, as by ``>&-``.
+    """
+    if sys.stderr is None:
+        sys.stderr = _discarding()
+    if sys.stdout is None:
+        sys.stdout = _discarding()
+        raise SetupError("standard output is closed; give it a file that can be written, such as /dev/null")
+
+
+def _discarding() -> TextIO:
+    return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 - open as long as the process
+
+
+def usable_folder() -> None:
+    """See whether the working folder is there, because all relative paths are below it.
+
+    Raises:
+        SetupError: it was deleted, or cannot be entered.
+    """
+    try:
+        os.getcwd()  # noqa: PTH109
+    except OSError as error:
+        raise SetupError(f"the working folder: {error.strerror}; change to a folder that is there") from error
+
+
+@contextmanager
+def written() -> Iterator[None]:
+    """In a ``with`` block, a command prints to standard output; at the end, all of it is written.
+
+    Raises:
+        SetupError: standard output cannot be written, e.g. because its disk is full.
+        SystemExit: the reader of standard output is gone; that is no error to report.
+    """
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        sys.exit(1)
+    except OSError as error:
+        try:  # whether it was this stream: a write that failed leaves no trace on it
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+        except OSError:
+            said = f"standard output cannot be written: {error.strerror}; give it a file that can be written"
+            raise SetupError(said) from error
+        raise
+
+
 def error_line(text: str, output: str) -> str:
     """An error message as the line that a command prints: plain for people, or a JSON object.
 
@@ -107,6 +159,19 @@ def _padded(cell: Text, width: int, is_number: bool) -> Text:
     else:
         padded.pad_right(missing)
     return padded
+
+
+def paragraph(shown: Console, text: str, style: str = "") -> None:
+    """Print a text on a console, wrapped between words. A word that is wider than the terminal stays whole.
+
+    Args:
+        shown: the console to print to.
+        text: the text, without markup.
+        style: its style, as rich names it.
+    """
+    from rich.text import Text
+
+    shown.print(Text(text, style=style), overflow="ignore", crop=False)
 
 
 @contextmanager

@@ -17,6 +17,26 @@ PLACEHOLDER = "HOST:9092"
 _LOGIN = "admin.properties"
 """The file that Kafka's tools read to log in, as printed commands name it."""
 
+NEED_SETTINGS = frozenset(
+    {
+        "audit",
+        "check",
+        "findings readers",
+        "guard hold",
+        "guard release",
+        "lead",
+        "repair plan",
+        "repair resume",
+        "repair run",
+        "repair undo",
+        "roll",
+        "run",
+        "seen",
+        "show-record",
+    }
+)
+"""The commands that take the settings file, and not the storage path (``--data``) in its place."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shell:
@@ -75,15 +95,18 @@ class Shell:
         said = f"--bootstrap-server {shlex.quote(self.servers)}"
         return f"{said} {login} {_LOGIN}" if self.has_login else said
 
-    def parallax(self, *words: object, by_settings: bool = False) -> str:
-        """A command of Parallax with the options that name this job, such as ``parallax status -c conf.yaml``.
+    def parallax(self, *words: object) -> str:
+        """A command of Parallax with the options that name this job, such as ``parallax check -c conf.yaml``.
+
+        Commands that need the settings file (`NEED_SETTINGS`) get ``-c``, the others ``--data`` if the user gave it.
 
         Args:
             words: the command and its arguments; each is quoted if a shell needs that.
-            by_settings: whether the command needs the settings file and cannot do with the storage path (``--data``).
         """
-        options = self.options if self.data is None or by_settings else shlex.join(("--data", self.data))
-        return f"{self.program} {shlex.join(map(str, words))} {options}"
+        said = [str(word) for word in words]
+        needs_settings = not NEED_SETTINGS.isdisjoint({said[0], " ".join(said[:2])})
+        options = self.options if self.data is None or needs_settings else shlex.join(("--data", self.data))
+        return f"{self.program} {shlex.join(said)} {options}"
 
     @property
     def options(self) -> str:
@@ -114,4 +137,4 @@ def _program() -> str:
     return shlex.quote(os.path.abspath(started))  # noqa: PTH100 - a link stays what it was started by
 
 
-__all__ = ["ANYWHERE", "PLACEHOLDER", "Shell", "file_from"]
+__all__ = ["ANYWHERE", "NEED_SETTINGS", "PLACEHOLDER", "Shell", "file_from"]

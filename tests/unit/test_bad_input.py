@@ -110,6 +110,9 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         ({"alerting": {"webhooks": [HOOK | {"url": "https://a:99999999/"}]}}, "url: is no address"),
         ({"alerting": {"webhooks": [HOOK | {"url": "http://h:0/"}]}}, "url: is no address"),
         ({"alerting": {"external_url": "http://h:0/"}}, "external_url: is no address"),
+        ({"alerting": {"runbook_url": "/docs/runbook.md"}}, "runbook_url: is no address"),
+        ({"alerting": {"runbook_url": "https://a:b@h/"}}, "runbook_url: is no address"),
+        ({"alerting": {"runbook_url": "https://h/runbook#part"}}, "runbook_url: is no address"),
         ({"alerting": {"heartbeat_url": "http://h:0/x"}}, "heartbeat_url: is no address"),
     ],
     ids=[
@@ -131,6 +134,9 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "a port",
         "port 0 of a webhook",
         "port 0 of the page",
+        "the path of a runbook",
+        "a password of a runbook",
+        "a part of a runbook",
         "port 0 of the heartbeat",
     ],
 )

@@ -61,6 +61,49 @@ def test_the_format_may_stand_before_or_behind_the_command(storage: str, command
     assert json.loads(ended.stdout)
 
 
+@pytest.mark.parametrize(
+    "at", ["2026-01-02", "2026-01-02T03:04:14Z", "2026-01-02 03:04:14Z", "2026-01-02 03:04:14 UTC"]
+)
+def test_a_list_begins_at_any_time_as_parallax_prints_it(storage: str, at: str) -> None:
+    ended = findings(storage, "list", "--since", at)
+    assert (ended.exit_code, ended.stderr) == (0, "")
+
+
+def test_what_is_no_time_is_one_line_that_shows_one(storage: str) -> None:
+    ended = findings(storage, "list", "--since", "yesterday")
+    assert ended.exit_code == 2
+    assert "'yesterday' is no time; write it as 2026-01-02" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("shell", "said"),
+    [
+        ("{parallax} findings show aaaa --data {storage} > /dev/full", "No space left on device"),
+        ("{parallax} findings list --format json --data {storage} > /dev/full", "No space left on device"),
+        ("{parallax} --version > /dev/full", "No space left on device"),
+        ("{parallax} findings list --data {storage} >&-", "standard output is closed"),
+        ("mkdir {storage}/gone; cd {storage}/gone; rmdir {storage}/gone; {parallax} init", "the working folder"),
+        (
+            "mkdir {storage}/gone; cd {storage}/gone; rmdir {storage}/gone; {parallax} report -o x.html",
+            "working folder",
+        ),
+    ],
+)
+def test_what_cannot_print_or_has_no_folder_ends_with_one_line(storage: str, shell: str, said: str) -> None:
+    parallax = f"{shlex.quote(sys.executable)} -m parallax"
+    line = shell.format(parallax=parallax, storage=shlex.quote(storage))
+    ended = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert ended.returncode == 2, ended.stderr
+    (error,) = ended.stderr.splitlines()
+    assert said in error
+
+
+def test_a_reader_of_the_output_that_is_gone_is_no_error(storage: str) -> None:
+    line = f"{shlex.quote(sys.executable)} -m parallax findings show aaaa --data {shlex.quote(storage)} | true"
+    ended = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert ended.stderr == ""
+
+
 def test_the_format_behind_the_command_counts_where_both_are_given(storage: str) -> None:
     ended = findings(storage, "--format", "json", "list", "--format", "text")
     assert ended.exit_code == 0

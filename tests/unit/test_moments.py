@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parallax.moments import span_text, time_text
+from parallax.moments import from_milliseconds, milliseconds, moment, span_text, time_text, utc_text
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,10 @@ def test_a_time_beyond_the_calendar_is_said_to_be_so(ms: int, text: str) -> None
 )
 def test_a_length_of_time_is_said_in_a_unit_that_fits(seconds: float, text: str) -> None:
     assert span_text(seconds) == text
+
+
+def test_each_time_is_read_as_it_is_printed() -> None:
+    at = from_milliseconds(1_767_323_054_000)
+    assert {moment(text) for text in (utc_text(at), time_text(milliseconds(at)), at.isoformat())} == {at}
+    assert moment("2026-01-02 05:04:14+02:00") == moment("2026-01-02T03:04:14") == at
+    assert moment("2026-01-02") == moment("2026-01-02T00:00:00Z")

@@ -184,6 +184,19 @@ def readable(snapshot: Snapshot) -> frozenset[TopicPartition]:
     return snapshot.once(_readable)
 
 
+def stopped(snapshot: Snapshot) -> tuple[str, ...]:
+    """Why the job compares nothing now, as phrases; empty if it compares at least one partition.
+
+    By the same rule the job sends no heartbeat, except that a job that starts has its own word.
+    """
+    found = [one for one in blindness(snapshot) if one.cause.hides_all or one.cause is Cause.NOTHING_WATCHED]
+    nothing = () if found or readable(snapshot) else (_NOTHING_READABLE,)
+    return (*(one.phrase for one in found), *nothing)
+
+
+_NOTHING_READABLE = "no partition can be compared: of none can two replicas be read"
+
+
 def alone(snapshot: Snapshot) -> frozenset[TopicPartition]:
     """The partitions of which ``topics.brokers`` lets one replica be read and leaves out others: none is compared."""
     return snapshot.once(_alone)
@@ -408,5 +421,6 @@ __all__ = [
     "of_queries",
     "offline",
     "readable",
+    "stopped",
     "unseen",
 ]

@@ -112,7 +112,7 @@ def what_came_of_it(event: Finding, shell: Shell) -> str:
     could = was_readable(event)
     if could is False or event.kind in OPEN_KINDS or is_gone(event) or is_reported_elsewhere(event):
         return event.summary
-    command = shell.parallax("findings", "readers", event.finding_id[:_ID_CHARACTERS], by_settings=True)
+    command = shell.parallax("findings", "readers", event.finding_id[:_ID_CHARACTERS])
     which = (
         "Which groups may have read it"
         if could

@@ -81,7 +81,7 @@ def steps_of(snapshot: Snapshot, past: Past | None = None) -> tuple[Step, ...]:
         Step("Start Spark and the queries", bool(queries) and all(query.up for query in queries.values())),
         Step(
             "Ask the brokers what they hold",
-            bool(initial) and not snapshot.expected,
+            is_asked(snapshot),
             bool(initial),
             f"nothing yet of {counted(len(snapshot.expected), 'partition')} known before" if snapshot.expected else "",
         ),
@@ -98,6 +98,15 @@ def steps_of(snapshot: Snapshot, past: Past | None = None) -> tuple[Step, ...]:
             f"{compared:,}{of_all} begun" if initial else "",
         ),
     )
+
+
+def is_asked(snapshot: Snapshot) -> bool:
+    """Whether the brokers have said which partitions the job follows.
+
+    False at first, and while no broker has reported anything of a partition that the job read before it was stopped.
+    True also if they have said that there is nothing to follow.
+    """
+    return snapshot.nothing_since is not None or (bool(snapshot.initially_read) and not snapshot.expected)
 
 
 def left_to_read(snapshot: Snapshot) -> int:
@@ -119,4 +128,4 @@ def _remaining(left: int, past: Past | None, now: float) -> str:
     return f"; {what}, which takes about {roughly(left * (now - at) / (first - left))}"
 
 
-__all__ = ["Past", "Stage", "Step", "left_to_read", "steps_of"]
+__all__ = ["Past", "Stage", "Step", "is_asked", "left_to_read", "steps_of"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parallax.commands.numbers import TOPIC
+from parallax.commands.numbers import TIME, TOPIC
 from parallax.commands.shared import (
     Format,
     JobConfig,
@@ -87,7 +87,7 @@ def list_findings(
     ] = None,
     since: Annotated[
         datetime | None,
-        typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], help="Suspected at this time (UTC) or later."),
+        typer.Option(help="Suspected at this time (UTC) or later.", **TIME),
     ] = None,
 ) -> None:
     """List the open findings, or those that the options select."""
@@ -98,7 +98,7 @@ def list_findings(
         topics=tuple(topic or ()),
         kinds=tuple(kind or ()),
         statuses=tuple(status or ()),
-        since=None if since is None else since.replace(tzinfo=UTC),
+        since=since,
     )
     job = Target.of(context, config, data)
     print_findings(job.storage, format_of(context, output), wanted, shell=job.shell)

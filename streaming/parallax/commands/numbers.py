@@ -1,12 +1,14 @@
-"""The kinds of option and argument that are numbers or topic names, with the bounds that each has."""
+"""The options and arguments that are numbers, times or topic names. Each kind has its bounds."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 
 from parallax.model import MAX_BYTES, MAX_SECONDS, topic_name
+from parallax.moments import moment
 
 MOST = 2**31 - 1
 """The largest broker id, partition number and step number: 32 bits, as in Kafka's protocol."""
@@ -46,7 +48,18 @@ def _names_of_topics(value: Any) -> Any:
 TOPIC: Any = {"callback": _names_of_topics}
 """The check of options and arguments that are topics' names, as keyword arguments of Typer's."""
 
+
+def _moment(text: str) -> datetime:
+    try:
+        return moment(text)
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(f"{text!r} is no time; write it as 2026-01-02 or 2026-01-02T12:03:05Z") from None
+
+
+TIME: Any = {"parser": _moment, "metavar": "TIME"}
+"""Options that are times in UTC, as keyword arguments of Typer's."""
+
 BrokerIds = Annotated[list[int] | None, typer.Option("--broker", help="Id of a broker; may be repeated.", **NUMBER)]
 
 
-__all__ = ["BYTES", "LARGEST_OFFSET", "MOST", "NUMBER", "OFFSET", "SECONDS", "STEP", "TOPIC", "BrokerIds"]
+__all__ = ["BYTES", "LARGEST_OFFSET", "MOST", "NUMBER", "OFFSET", "SECONDS", "STEP", "TIME", "TOPIC", "BrokerIds"]

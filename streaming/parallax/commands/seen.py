@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from parallax.commands.numbers import NUMBER, OFFSET, TOPIC, BrokerIds
+from parallax.commands.numbers import NUMBER, OFFSET, TIME, TOPIC, BrokerIds
 from parallax.commands.shared import (
     Config,
     Format,
@@ -31,14 +31,11 @@ class IsolationName(StrEnum):
     read_uncommitted = "read_uncommitted"
 
 
-_FORMATS = ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%SZ"]
-
-
 @one_line_errors
 def seen(
     config: Config,
     topic: Annotated[str, typer.Option(help="The topic.", **TOPIC)],
-    at: Annotated[datetime, typer.Option(formats=_FORMATS, metavar="TIME", help="The time, UTC.")],
+    at: Annotated[datetime, typer.Option(help="The time, UTC.", **TIME)],
     key: Annotated[str | None, typer.Option(help="The record's key; bytes as the shell gives them.")] = None,
     offset: Annotated[int | None, typer.Option(help="Or an offset.", **OFFSET)] = None,
     partition: Annotated[int | None, typer.Option(help="The partition. With --key: all by default.", **NUMBER)] = None,
@@ -70,10 +67,10 @@ def seen(
         hasher = ContentHasher(bytes.fromhex(hash_key(settings.storage.path, settings.read)))
         raw = os.fsencode(key)  # What is not UTF-8 comes as surrogates.
         hashed, name = hasher.key_hash(raw), f"key {printable(bytes_as_text(raw))}"
-    moment, level = at.replace(tzinfo=UTC), IsolationLevel[isolation.name.upper()]
-    if moment > datetime.now(UTC):
+    level = IsolationLevel[isolation.name.upper()]
+    if at > datetime.now(UTC):
         raise ConfigError("--at: it is in the future; give a time that is over, in UTC")
-    found = asked(settings.storage.path, Asked(topic, partition, hashed, offset, level, moment), broker or ())
+    found = asked(settings.storage.path, Asked(topic, partition, hashed, offset, level, at), broker or ())
     if not found:
         raise ConfigError(f"--topic: the views hold nothing of {topic} from then; check topic, partition and broker")
     if key is not None and partition is None:
@@ -83,7 +80,7 @@ def seen(
         typer.echo(as_json([document(one) for one in found]))
     else:
         for number in sorted({one.partition for one in found}):
-            typer.echo(f"{topic}-{number}, {name}, {isolation} at {utc_text(moment)}:")
+            typer.echo(f"{topic}-{number}, {name}, {isolation} at {utc_text(at)}:")
             typer.echo("\n".join(f"  {in_words(one)}" for one in found if one.partition == number))
     if any(one.what is What.UNKNOWN for one in found):
         raise typer.Exit(NOT_KNOWN)

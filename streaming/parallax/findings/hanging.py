@@ -177,7 +177,7 @@ def how_to_end(one: Open, shell: Shell) -> str:
     """
     said = "--outcome", "commit", "--offset", one.start_offset
     place = "--topic", one.place.topic, "--partition", one.place.partition
-    commit = shell.parallax("repair", "plan", *place, *said, by_settings=True)
+    commit = shell.parallax("repair", "plan", *place, *said)
     return (
         f"If its records were meant to be committed, plan that: {commit}. If none of them was, "
         f"end it: {abort_command(one.place, one.start_offset, shell)}"

@@ -176,7 +176,7 @@ def said(finding: Finding, others: Iterable[Finding], shell: Shell) -> str:
     if by[May.SAFE]:
         but = ", but for what all replicas share" if any(map(has_spread, around)) else ""
         parts.append(f"No finding is against {brokers_text(by[May.SAFE])}{but}.")
-    command = shell.parallax("lead", finding.topic, "--partition", finding.partition, by_settings=True)
+    command = shell.parallax("lead", finding.topic, "--partition", finding.partition)
     return f"{' '.join(parts)} What else counts: {command}" if parts else ""
 
 

@@ -78,7 +78,7 @@ def show_seen(finding: Finding, shell: Shell) -> str:
     at = finding.decided_at if finding.stands else finding.first_suspected_at + timedelta(seconds=1)
     when, offset = f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%S}", shown_offset(finding)
     words = ("--topic", finding.topic, "--partition", finding.partition, "--offset", offset, "--at", when)
-    return shell.parallax("seen", *words, by_settings=True)
+    return shell.parallax("seen", *words)
 
 
 def delete_again(finding: Finding, shell: Shell) -> str:
@@ -162,7 +162,7 @@ def show_transaction(finding: Finding, brokers: Collection[int], shell: Shell) -
 def show_at(place: TopicPartition, offset: int, shell: Shell) -> str:
     """Return the command that shows on each broker the record at an offset of a partition."""
     named = ("--topic", place.topic, "--partition", place.partition, "--offset", offset)
-    return shell.parallax("show-record", *named, by_settings=True)
+    return shell.parallax("show-record", *named)
 
 
 __all__ = ["Repair", "delete_again", "rebuild_index", "show_at", "show_record", "show_seen", "show_transaction"]

@@ -22,13 +22,13 @@ from parallax.findings.incident import examples, group_of, tally_of
 from parallax.findings.internal_keys import key_as_text
 from parallax.findings.naming import named
 from parallax.findings.repair import show_record
-from parallax.findings.side_by_side import answers_table
+from parallax.findings.side_by_side import answers_of
 from parallax.findings.steps import Step
 from parallax.findings.summary import asked_in_words, counted_in_words
 from parallax.findings.table import read_events
 from parallax.model import NOBODY, FindingKind, FindingStatus, Severity
 from parallax.moments import from_milliseconds, utc_text
-from parallax.output import console
+from parallax.output import console, paragraph, print_table
 from parallax.runbook import RUNBOOK
 from parallax.shell import ANYWHERE, Shell
 
@@ -180,7 +180,7 @@ def print_findings(
             )
         shown.print()
     if any(finding.stands for finding in findings):
-        shown.print(Text(ASKED_ON))
+        paragraph(shown, ASKED_ON)
 
 
 def _print_json(document: object, stream: TextIO) -> None:
@@ -260,20 +260,28 @@ def print_explanation(
         return
     shown = console(stream, highlight=False)
     for heading, text in sections(finding, explained, on_record(finding)):
-        shown.print(Text(heading, style="bold"))
+        paragraph(shown, heading, "bold")
         if heading == TO_DO:
             _print_steps(explained.steps, shown)
         else:
-            shown.print(Text(text), soft_wrap=heading in (LOOK, MAY_LEAD, LED))
+            _print_section(heading, text, shown)
         shown.print()
     if not shell.is_known:
-        shown.print(Text("HOST:9092 and CONFIG stand for the cluster and the settings file: -c CONFIG fills them in."))
+        paragraph(shown, "HOST:9092 and CONFIG stand for the cluster and the settings file: -c CONFIG fills them in.")
+
+
+def _print_section(heading: str, text: str, shown: Console) -> None:
+    """Print a section; lines of a section that names commands are not wrapped, because they are pasted as they are."""
+    if heading in (LOOK, MAY_LEAD, LED):
+        shown.print(Text(text), soft_wrap=True)
+    else:
+        paragraph(shown, text)
 
 
 def _print_steps(steps: Sequence[Step], shown: Console) -> None:
     """Print steps; lines to run are neither indented nor wrapped, because they are pasted as they are."""
     for number, step in enumerate(steps, 1):
-        shown.print(Text(f"{number}. {step.text}"))
+        paragraph(shown, f"{number}. {step.text}")
         if step.run:
             shown.print(Text(f"\n{step.run}\n"), soft_wrap=True)
 
@@ -350,15 +358,15 @@ def print_finding(
         _print_json([as_document(event) for event in mine], stream)
         return
     shown = console(stream, highlight=False)
-    shown.print(Text(f"{finding.finding_id}: {finding.kind} in {finding.topic}-{finding.partition}", style="bold"))
+    paragraph(shown, f"{finding.finding_id}: {finding.kind} in {finding.topic}-{finding.partition}", "bold")
     if not finding.stands:
-        shown.print(Text(OVER))
+        paragraph(shown, OVER)
     for before, event in zip([None, *mine], mine, strict=False):
         said = f"{_status_in_words(event, before)} ({asked_in_words(asked_at(event))})"
-        shown.print(Text(f"{utc_text(event.decided_at)} {said}: {event.summary}"))
+        paragraph(shown, f"{utc_text(event.decided_at)} {said}: {event.summary}")
     for one in repairs(finding):
         if one not in evidence_of(finding).get(SAID, ()):  # the text on its end says which repairs ended it
-            shown.print(Text(one))
+            paragraph(shown, one)
     shown.print()
     answered, of = evidence_of(finding), ""
     if finding.is_incident:
@@ -366,10 +374,12 @@ def print_finding(
         of = f" about the key of offset {answered['offset']}, one of many" if answered else ""
     if answered or not finding.is_incident:
         at = from_milliseconds(answered["asked_at_ms"]) if answered.get("asked_at_ms") else asked_at(finding)
-        shown.print(Text(f"What each broker answered{of}, {asked_in_words(at)}:"))
-        shown.print(answers_table(answered))
+        paragraph(shown, f"What each broker answered{of}, {asked_in_words(at)}:")
+        answers = answers_of(answered)
+        print_table(shown, ("", *answers.brokers), [(row, *cells) for row, cells in answers.rows])
+        shown.print()
     if finding.stands:
-        shown.print(Text(ASKED_ON))
+        paragraph(shown, ASKED_ON)
     shown.print(Text(f"{LOOK}:\n{show_record(finding, shell)}"), soft_wrap=True)
 
 

@@ -6,25 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
-
-def answers_table(evidence: Mapping[str, Any]) -> Table:
-    """Return each broker's answers about a finding as a table for a terminal, one column for each broker.
-
-    Args:
-        evidence: the evidence of the finding's event.
-    """
-    answers = answers_of(evidence)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("", no_wrap=True)
-    for heading in answers.brokers:
-        table.add_column(heading, overflow="fold")
-    for heading, cells in answers.rows:
-        table.add_row(heading, *cells)
-    return table
-
 
 @dataclass(frozen=True, slots=True)
 class AnswersShown:
@@ -100,4 +81,4 @@ _ANSWERED: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
 }
 
 
-__all__ = ["AnswersShown", "answers_of", "answers_table"]
+__all__ = ["AnswersShown", "answers_of"]

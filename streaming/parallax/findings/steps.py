@@ -191,8 +191,8 @@ def _planned(known: Grounds, text: str, act: Act, *options: str) -> Step:
     """Return a step that ``parallax repair`` plans and runs, with what it says of running; options are the plan's."""
     finding, shell = known.finding, known.shell
     file = f"{finding.topic}-{finding.partition}.plan"
-    plan = shell.parallax("repair", "plan", finding.finding_id, *options, "-o", file, by_settings=True)
-    run = shell.parallax("repair", "run", file, by_settings=True)
+    plan = shell.parallax("repair", "plan", finding.finding_id, *options, "-o", file)
+    run = shell.parallax("repair", "run", file)
     return Step(f"{text} {_RUN_IT}", f"{plan}\n{run}", act)
 
 

@@ -317,7 +317,7 @@ def _of_time_left(left: Collection[Absence], shell: Shell, *, is_away: bool) -> 
         until = time_text(min(bounds[one.place] for one in rest))
         kept += f", and what {counted(len(rest), 'other replica')} {agreed(len(rest), 'lacks', 'lack')} until {until}"
     topics = sorted({one.place.topic for one in soon})
-    command = shell.parallax("guard", "hold", topics[0] if len(topics) == 1 else "TOPIC", by_settings=True)
+    command = shell.parallax("guard", "hold", topics[0] if len(topics) == 1 else "TOPIC")
     return (
         f"{kept} (delete.retention.ms, less guard.clock_skew_ms). After that, tombstones and end markers may be gone "
         f"from the others, and to bring it back is not enough any more: {_COPY_AGAIN}. Until then, "

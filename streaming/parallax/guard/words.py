@@ -229,7 +229,7 @@ def audit_command(places: Collection[TopicPartition], shell: Shell) -> str:
     topics = sorted({place.topic for place in places})
     one = ("--partition", next(iter(places)).partition) if len(places) == 1 else ()
     wanted = [word for topic in topics for word in ("--topic", topic)] if len(topics) <= _TOPICS else []
-    return shell.parallax("audit", *wanted, *one, by_settings=True)
+    return shell.parallax("audit", *wanted, *one)
 
 
 def _brokers(absences: Absences) -> str:

@@ -136,7 +136,7 @@ def in_words(one: Led, shell: Shell) -> str:
     lines += [f"  {warning}" for warning in one.warnings]
     if any(fitness.may is May.UNSAFE for fitness in one.fitness.values()):
         where = ("--topic", one.place.topic, "--partition", one.place.partition)
-        command = shell.parallax("repair", "plan", *where, "--lead", "-o", "lead.plan", by_settings=True)
+        command = shell.parallax("repair", "plan", *where, "--lead", "-o", "lead.plan")
         once = "" if set(one.replicas) <= set(one.isr) else ", once every replica is in sync"
         lines += [f"  {text}" for text in one.no_other] or [f"  To keep it from leading{once}: {command}"]
     return "\n".join(lines)

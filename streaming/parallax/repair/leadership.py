@@ -41,7 +41,7 @@ def leadership(look: Look, shell: Shell, said: Said) -> Leadership:
         said: what a person states.
     """
     if not look.claims:
-        command = shell.parallax("lead", look.place.topic, "--partition", look.place.partition, by_settings=True)
+        command = shell.parallax("lead", look.place.topic, "--partition", look.place.partition)
         return Leadership(note=f"No finding is open here that says who must not lead. What else counts: {command}")
     found, missing = sides(look, look.claims, said)
     if found is None:

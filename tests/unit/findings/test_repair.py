@@ -278,4 +278,4 @@ def test_every_finding_names_the_command_that_shows_what_consumers_had_seen(past
     command: Any = typer.main.get_command(app)
     given = command.commands["seen"].make_context("seen", words[1:]).params
     assert (program, words[0], given["topic"], given["offset"]) == ("parallax", "seen", EVENT.topic, EVENT.offset)
-    assert given["at"] == EVENT.decided_at.replace(tzinfo=None, microsecond=0)
+    assert given["at"] == EVENT.decided_at.replace(microsecond=0)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from parallax.findings.explain import runbook_of
 from parallax.findings.exposure import Led
 from parallax.findings.finding import Finding
 from parallax.findings.naming import FindingNotNamedError
@@ -70,6 +71,29 @@ def test_a_finding_that_stands_comes_with_what_to_do(storage: str) -> None:
 def said_of(stream: io.StringIO) -> str:
     """What was printed, as one line."""
     return " ".join(stream.getvalue().split())
+
+
+@pytest.mark.parametrize("columns", ["20", "80"])
+def test_no_word_and_no_number_is_broken_however_narrow_the_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    topic = "payments.eu-west-1.customer-orders-by-region.v2"
+    answer = {"high_watermark": 1234567890123, "log_end_offset": 1234567890123}
+    replicas = {str(broker): answer for broker in range(1001, 1005)} | {"1005": {"error": "it-is-away"}}
+    event = replace(
+        EVENT, finding_id="e" * 32, topic=topic, evidence=json.dumps({"leader": 1001, "replicas": replicas})
+    )
+    FindingsTable(str(tmp_path)).append([event])
+    shown, explained = io.StringIO(), io.StringIO()
+    print_finding(str(tmp_path), "eeee", to=shown)
+    print_explanation(str(tmp_path), "eeee", to=explained)
+    text = shown.getvalue()
+    assert [text.count(f"broker {broker}") > 0 for broker in range(1001, 1006)] == [True] * 5
+    assert text.count("1234567890123") == 8
+    assert "it-is-away" in text
+    assert f"{topic}-0" in text
+    assert runbook_of(event) in explained.getvalue().splitlines()
 
 
 def test_an_incident_is_listed_with_its_count_and_examples(tmp_path: Path) -> None:

@@ -30,6 +30,8 @@ from parallax.sides import standing
 
 _LOADING = "it is being read for the first time"
 _NOTHING = "nothing has been compared yet"
+NOT_KNOWN = "not known yet"
+"""Shown in place of the offsets without a verdict while nothing has been compared."""
 
 _CATCHING_UP = "what it held when it could be compared again is being compared"
 _IN_PART = {
@@ -110,7 +112,8 @@ class Partition:
     Attributes:
         place: topic and number.
         replicas: by broker, its replica.
-        without_verdict: how many offsets have no verdict, and why, in words; empty if all have one.
+        without_verdict: how many offsets have no verdict, and why, in words. It is ``none`` if all have one, and
+            ``not known yet`` if nothing was compared.
         compared_up_to: by isolation level, the offset up to which it was compared; None if nothing was.
         findings: the findings that are not over, the gravest first.
         leader: id of the leader; None if there is none, or if it is not known.
@@ -152,6 +155,7 @@ class Verdicts(NamedTuple):
         unknown: by reason, how many offsets have no verdict.
         findings: the findings that are not over, the gravest first.
         unseen: by broker whose replica the job does not see, one phrase that says why.
+        is_compared: whether the comparison has said how many offsets have no verdict.
     """
 
     place: TopicPartition
@@ -159,6 +163,7 @@ class Verdicts(NamedTuple):
     unknown: Mapping[UnknownReason, int]
     findings: Sequence[Finding]
     unseen: Mapping[int, str]
+    is_compared: bool
 
 
 def verdicts(snapshot: Snapshot, only: str | None = None) -> Iterator[Verdicts]:
@@ -255,7 +260,15 @@ def _verdicts(
         why = f"{finding.kind.replace('_', ' ')}, {suspected_in_words(finding.first_suspected_at)}"
         found = dict.fromkeys(_named(finding).intersection(brokers), (State.DIVERGED, why))
         states |= {b: one for b, one in found.items() if states.get(b, (None, ""))[0] is not State.DIVERGED}
-    return Verdicts(place, states, unknown, findings, {b: one.here for b, one in hidden.items() if b not in starting})
+    unseen = {b: one.here for b, one in hidden.items() if b not in starting}
+    return Verdicts(place, states, unknown, findings, unseen, bool(unknown) or _is_compared(coverage))
+
+
+def _is_compared(coverage: Coverage | None) -> bool:
+    """Whether some of a partition was compared, or there is nothing in it to compare."""
+    if coverage is None:
+        return False
+    return min(coverage.compared_up_to) >= 0 or all(b.log_start_offset == b.high_watermark for b in coverage.brokers)
 
 
 def _unseen(one: Blind) -> tuple[State, str]:
@@ -283,7 +296,9 @@ def _partition(snapshot: Snapshot, one: Verdicts) -> Partition:
     }
     compared = None if coverage is None or min(coverage.compared_up_to) < 0 else coverage.compared_up_to
     leader, isr = snapshot.leadership.get(place, (None, None))
-    lacking = "" if coverage is None else without_verdict(coverage, one.unknown)
+    lacking = NOT_KNOWN
+    if coverage is not None and one.is_compared:
+        lacking = without_verdict(coverage, one.unknown) or "none"
     return Partition(place, made, lacking, compared, tuple(one.findings), leader, isr)
 
 
@@ -328,7 +343,7 @@ def _compared(
         is_calm = not is_overdue and all(_is_harmless(reason, coverage) for reason in unknown)
         state = State.NOT_FULLY_COMPARED if is_calm else State.UNKNOWN
         rest = state, without_verdict(coverage, unknown)
-    elif min(coverage.compared_up_to) < 0 and any(b.log_start_offset != b.high_watermark for b in coverage.brokers):
+    elif not _is_compared(coverage):
         rest = State.UNKNOWN, _NOTHING
     elif partly:
         rest = State.NOT_FULLY_COMPARED, partly

@@ -47,7 +47,8 @@ class Phase:
     """One step that a finding's life usually has, and when this finding reached it.
 
     Attributes:
-        what: ``suspected``, ``confirmed``, ``seen by consumers``, ``acknowledged``, or how the finding ended.
+        what: ``suspected``, ``confirmed``, ``seen by consumers``, ``acknowledged``, or how the finding ended. It is
+            ``led by a wrong replica`` if the leader never showed what is wrong.
         at: when the finding reached the step; None if it has not.
         otherwise: what to show instead of a time if the finding has not reached the step.
     """
@@ -81,6 +82,8 @@ _SEEN = {
     Seen.PERHAPS: "perhaps seen by consumers",
     Seen.NO: "no longer seen by consumers",
 }
+_NOT_LED = "led by a wrong replica"
+"""The step that a finding has not reached whose wrong replica never led. Those that fetch from it read it even so."""
 _SHOWN = {
     Seen.YES: "From this probe on it is known that consumers can see it.",
     Seen.PERHAPS: "From this probe on it is known that one of the sides leads; whether it is wrong is not known.",
@@ -113,8 +116,8 @@ def phases(events: Sequence[Finding]) -> list[Phase]:
 def _seen_first(events: Sequence[Finding]) -> Phase:
     """When consumers first saw it; else, when they first may have seen it."""
     first = {how: event.decided_at for event in reversed(events) if (how := seen(event))}
-    how = next((one for one in (Seen.YES, Seen.PERHAPS) if one in first), Seen.YES)
-    return Phase(_SEEN[how], first.get(how), "no")
+    reached = next((one for one in (Seen.YES, Seen.PERHAPS) if one in first), None)
+    return Phase(_NOT_LED, None, "no") if reached is None else Phase(_SEEN[reached], first[reached])
 
 
 def _what(event: Finding) -> str:

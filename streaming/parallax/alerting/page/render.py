@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from parallax.alerting.audited import last_audits
+from parallax.alerting.blind import stopped
 from parallax.alerting.leaders import may_lead
 from parallax.alerting.page import glance
 from parallax.alerting.page.glance import Partition, State
@@ -263,6 +264,8 @@ class Renderer:
             paused=paused_in_words(snapshot.paused),
             brokers=topics.brokers,
             in_words=TOPICS_IN_WORDS,
+            not_known=glance.NOT_KNOWN,
+            stopped=stopped(snapshot),
             table=shown(topics.topics, wanted, lambda topic: topic.name, TOPICS_PER_PAGE),
         )
 

@@ -21,6 +21,7 @@ from parallax.alerting.page.lanes_over_time import drawn_over_time, lanes_over_t
 from parallax.alerting.page.render import Renderer, Wanted
 from parallax.alerting.page.timeline import Recent, Tracks
 from parallax.alerting.page.versions import Versions
+from parallax.alerting.starting import is_asked
 from parallax.alerting.state import MonitorState, Snapshot
 from parallax.alerting.status import Status
 from parallax.errors import one_line
@@ -119,7 +120,7 @@ class Page:
     def _topic(self, request: Request) -> Response:
         topic, snapshot = request.path_params["topic"], self._state.snapshot()
         html = self._renderer.topic(snapshot, self._status(snapshot), topic, Wanted.of(request.query_params))
-        return HTMLResponse(html) if html is not None else self._no(f"Topic {topic} is none that the job follows.")
+        return HTMLResponse(html) if html is not None else self._not_followed(snapshot, f"topic {topic}")
 
     def _partition(self, request: Request) -> Response:
         place = TopicPartition(request.path_params["topic"], request.path_params["partition"])
@@ -137,7 +138,7 @@ class Page:
         over_time = drawn_over_time(lanes_over_time(tracks, self._compared.of(place, snapshot), frozen))
         html = self._renderer.partition(snapshot, self._status(snapshot), place, over_time, error)
         if html is None:
-            return self._no(f"Partition {place.name} is none that the job follows.")
+            return self._not_followed(snapshot, f"partition {place.name}")
         return HTMLResponse(html)
 
     def _finding(self, request: Request) -> Response:
@@ -224,6 +225,13 @@ class Page:
 
     def _user(self, request: Request) -> str:
         return self._users.named(request.headers.get("authorization")) or ""
+
+    def _not_followed(self, snapshot: Snapshot, what: str) -> Response:
+        """The answer about a topic or partition that the job is not known to follow."""
+        if is_asked(snapshot):
+            return self._no(f"The job does not follow {what}.")
+        text = f"The job cannot say yet whether it follows {what}: the brokers have not said what they hold."
+        return self.message("Not known yet", text, 503)
 
     def _no(self, text: str) -> Response:
         return self.message("Not found", text, 404)

@@ -59,12 +59,14 @@ class Topic:
         cells: by broker that has a replica of the topic, its cell.
         partitions: how many partitions the topic has.
         unknown: by reason, how many offsets have no verdict.
+        is_compared: whether that is known of every partition.
     """
 
     name: str
     cells: Mapping[int, Cell]
     partitions: int
     unknown: Mapping[UnknownReason, int]
+    is_compared: bool = True
 
     @property
     def state(self) -> State:
@@ -114,8 +116,11 @@ def topic_map(verdicts: Iterable[Verdicts]) -> TopicMap:
     unknown: dict[str, Counter[UnknownReason]] = {}
     counts: dict[str, dict[int, dict[State, int]]] = {}
     unseen: dict[tuple[str, int], set[str]] = {}
+    not_compared: set[str] = set()
     for one in verdicts:
         name = one.place.topic
+        if not one.is_compared:
+            not_compared.add(name)
         partitions[name] += 1
         if one.unknown:
             unknown.setdefault(name, Counter()).update(one.unknown)
@@ -128,13 +133,12 @@ def topic_map(verdicts: Iterable[Verdicts]) -> TopicMap:
     topics = []
     for name, count in partitions.items():
         cells = {b: _cell(counts[name][b], unseen.get((name, b), set())) for b in sorted(counts[name])}
-        topics.append(Topic(name, cells, count, unknown.get(name, {})))
+        topics.append(Topic(name, cells, count, unknown.get(name, {}), name not in not_compared))
     topics.sort(key=lambda topic: (ORDER[topic.state], topic.name))
     states: Counter[State] = Counter()
     for topic in topics:
         for cell in topic.cells.values():
-            for state, count in cell.states.items():
-                states[state] += count
+            states.update(cell.states)
     every: Counter[UnknownReason] = Counter()
     for own in unknown.values():
         every.update(own)

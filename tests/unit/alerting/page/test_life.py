@@ -84,7 +84,7 @@ def test_what_has_not_happened_is_said_to_be_so() -> None:
     assert [(one.what, one.at, one.otherwise) for one in phases([event(9)])] == [
         ("suspected", BEGAN, "not yet"),
         ("confirmed", at, "no"),
-        ("seen by consumers", None, "no"),
+        ("led by a wrong replica", None, "no"),
         ("acknowledged", None, "not yet"),
         ("resolved", None, "not yet"),
     ]

@@ -107,6 +107,42 @@ def test_what_is_still_being_loaded_is_said_to_be(tmp_path: Path) -> None:
     assert text.count("not known yet: it is being loaded") == 3
 
 
+@pytest.mark.parametrize("path", ["/topics/orders", "/topics/orders/0"])
+def test_until_the_brokers_were_asked_it_is_not_known_what_the_job_follows(tmp_path: Path, path: str) -> None:
+    job = Job(tmp_path)
+    with job.served() as page:
+        before = ask(page, path)
+        job.follow("payments")
+        after = ask(page, path)
+    assert (before.status, "<h1>Not known yet</h1>" in before.text) == (503, True)
+    assert "does not follow" not in before.text
+    assert after.status == 404
+    assert "The job does not follow" in after.text
+
+
+@pytest.mark.parametrize("path", ["/", "/topics/orders", "/topics/orders/0"])
+def test_while_nothing_is_compared_no_page_says_that_no_offset_lacks_a_verdict(tmp_path: Path, path: str) -> None:
+    job = Job(tmp_path)
+    job.state.update_progress([progress(broker=b) for b in BROKERS])
+    without = re.compile(r"(?:[Ww]ithout a verdict(?:</dt><dd>|\">)|class=\"why\"><b class=\"unseen\">)([^<]*)<")
+    with job.served() as page:
+        before = without.findall(ask(page, path).text)
+        job.follow()
+        after = without.findall(ask(page, path).text)
+    assert {said.partition(":")[0] for said in before} == {"not known yet"}
+    assert {said.strip() for said in after} == {"none"}
+
+
+def test_a_monitor_that_can_compare_no_partition_is_not_said_to_work(job: Job) -> None:
+    with job.served() as page:
+        assert "<dt>The monitor</dt><dd>works" in ask(page).text
+        job.state.update_progress([progress(broker=b, reachable=False) for b in BROKERS])
+        said = ask(page).text.partition("<dt>The monitor</dt>")[2].partition("</dd>")[0]
+        assert json.loads(ask(page, "/readyz").text)["status"] == "ok", "the job is ready once the brokers are"
+    assert "works" not in said
+    assert "compares nothing now: no partition can be compared" in said
+
+
 def test_findings_that_are_over_have_a_list(job: Job) -> None:
     over = shown_again("0a" * 16, topic="over", status=FindingStatus.RESOLVED)
     job.findings.append([over, shown_again("0b" * 16, topic="slip", status=FindingStatus.DISMISSED)])
