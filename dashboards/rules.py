@@ -18,6 +18,7 @@ from dashboards.expressions import (
     PAGE,
     SILENT,
     TARGET,
+    TARGETS,
     UNHEARD,
     WORKS,
     Heard,
@@ -74,6 +75,7 @@ class Rules(Alerts):
         recorded = {
             HEARD: self._e.heard(),
             FORMER: self._e.former(),
+            TARGETS: self._e.targets(),
             SILENT: self._e.silent(),
             UNHEARD: self._e.unheard(),
             WORKS: self._e.works(),

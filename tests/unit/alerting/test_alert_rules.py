@@ -15,7 +15,7 @@ import yaml
 from dashboards.alerts import JOB_OPTIONS
 from parallax.shell import ANYWHERE
 from tests.rules import healthy, promtool, receivers, renamed
-from tests.rules.cases import IMMEDIATE, LASTING, STEP_S, STEPS, WAITS, cases
+from tests.rules.cases import FINDING, IMMEDIATE, LASTING, STEP_S, STEPS, WAITS, cases
 from tests.rules.healthy import DAY
 from tests.rules.promtool import ALERTS, ROOT, RULES
 
@@ -122,6 +122,40 @@ if shutil.which("promtool"):
             *((absent, n, []) for n in range(last) if not gone),
         ]
         promtool.run_tests(tmp_path, promtool.document(case.series(), asked, step_s=60))
+
+    @pytest.mark.parametrize("others", [True, False], ids=["beside another cluster", "alone"])
+    def test_a_dead_job_is_absent_and_its_alerts_stand_for_as_long_as_prometheus_has_its_target(
+        others: bool, tmp_path: Path
+    ) -> None:
+        minutes, dies, unlisted = 31 * 60, 60, 29 * 60
+        given: dict[str, list[float | None]] = {}
+        for cluster in ("a", "b") if others else ("a",):
+            stops = dies if cluster == "a" else minutes
+            target = {"job": "parallax", "instance": cluster}
+            up = [1.0 if n < stops else 0.0 if n < unlisted else None for n in range(minutes)]
+            given[promtool.series("up", target)] = up
+            for name, labels, value in (
+                ("build_info", {"version": "1"}, lambda _: 1.0),
+                ("findings_loaded", {}, lambda _: 1.0),
+                ("start_time_seconds", {}, lambda _: 0.0),
+                ("heartbeat_timestamp_seconds", {}, lambda n: 60.0 * n),
+                ("storage_info", {"storage_id": cluster}, lambda _: 1.0),
+                ("broker_reachable", {"broker_id": "2"}, lambda _: float(cluster == "b")),
+                ("finding_state", FINDING | {"state": "exposed"}, lambda _: float(cluster == "a")),
+                ("finding_acknowledged", FINDING, lambda _: 60.0 * (cluster == "a")),
+                ("finding_info", FINDING | {"headline": "H"}, lambda _: 60.0),
+            ):
+                if cluster == "a" or "finding_id" not in labels:
+                    values = [value(n) if n < stops else None for n in range(minutes)]
+                    given[promtool.series(name, {"cluster": cluster} | target | labels)] = values
+        names = ["Absent", "BrokerUnreachable", "DivergenceExposed", "FindingAcknowledged"]
+        fires = 'count by (alertname, cluster) (ALERTS{alertname!="ParallaxWatchdog", alertstate="firing"})'
+        standing = [(f'{{alertname="Parallax{name}", cluster="a"}}', 1.0) for name in names]
+        at = (dies + 10, 24 * 60, dies + 24 * 60 - 3, dies + 24 * 60 + 3, dies + 24 * 60 + 30, unlisted - 1)
+        said = ('count(finding:parallax_said{finding_id="f1", headline="H"})', unlisted - 1, [("{}", 1.0)])
+        nobody = [("{alertname=\"ParallaxAbsent\"}", 1.0)] * (not others)
+        asked = [*((fires, n, standing) for n in at), said, (fires, unlisted + 20, nobody)]
+        promtool.run_tests(tmp_path, promtool.document(given, asked, step_s=60))
 
     def test_a_rule_is_not_pending_of_what_is_no_more_though_the_job_has_just_been_started(tmp_path: Path) -> None:
         given, asked = {}, []
