@@ -57,11 +57,18 @@ One that leads already is not among them.
 """
 HAPPENED = 3
 """The last value of an alert whose danger has become real. The wrong replica was elected."""
+UNANSWERED = -2
+"""The last value of the alert about a broker's replicas when the broker does not answer at all any more."""
+OUTGROWN = 2
+"""The last value of the alert about an acknowledged finding that has become worse than was known."""
 LAST_WORDS = frozenset({ELECTION})
 """The recorded series whose alerts fire once more when they are over, to say what is so then."""
 
 ANSWERS = "broker:parallax_answers:max"
-"""The brokers that have answered a job when it last asked."""
+"""The brokers that have answered a job when it last asked, with 0."""
+
+SERVES = "broker:parallax_serves:max"
+"""The brokers that answer for all of their replicas, with 0, or do not answer at all, with `UNANSWERED`."""
 
 _BEFORE = "offset 1s"
 """Behind a recorded series: its value of the evaluation before, wherever in its group it is recorded."""
@@ -224,10 +231,14 @@ class Expressions:
     def each_acknowledged(self, name: str) -> str:
         """The alerts with a given name about acknowledged findings, each with the time of its acknowledgement.
 
-        The label is that of `outgrown`, which has the same time if the finding becomes worse than that.
+        The label is that of `outgrown`, which has the same time if the finding becomes worse than that. The alert fires
+        once more then, with `OUTGROWN`: nothing else ends an acknowledgement while its finding is open.
         """
         fires = f"max by ({FINDING}, outgrown) ({firing(name)})"
-        return f'count_values by ({FINDING}) ("outgrown", {ACKNOWLEDGED}) or {self._once_more(fires)}'
+        ended = f"{ACKNOWLEDGED} {_BEFORE} unless on ({FINDING}) {ACKNOWLEDGED}"
+        worse = f"{OUTGROWN} * ({fires} and on ({FINDING}) ({ended}) and on ({FINDING}) {STANDS})"
+        known = f'count_values by ({FINDING}) ("outgrown", {ACKNOWLEDGED})'
+        return f"{known} or {worse} or {self._once_more(fires)}"
 
     def outgrown(self, name: str) -> str:
         """The alerts with a given name about open findings that became worse than what somebody knew of them.
@@ -287,7 +298,8 @@ class Expressions:
     def silent(self) -> str:
         """What `SILENT` records: jobs that are away, or were started and have compared nothing yet.
 
-        Where no other job of the cluster answers, for as long as it is among `TARGETS`; else until ParallaxAbsent names the target.
+        Where no other job of the cluster answers, for as long as it is among `TARGETS`; else until ParallaxAbsent names
+        the target.
         """
         there = self.of("build_info")
         everybody = f"{TARGETS} unless on (cluster) {there}"
@@ -305,8 +317,8 @@ class Expressions:
         """What fires; -1 for what has fired if its job now says nothing, and no other job speaks of it.
 
         It looks back at no value and begins no alert. What a job saw only for a moment before it went away is no alert.
-        If a job says by a recorded series that it is over, it fires once more with 0, to end by other words than it
-        went on by.
+        If a job says by a recorded series that it is over, it fires once more with the value of that, to end by other
+        words than it went on by.
         """
         fires = firing(name)
         goes_on = f"max without (alertname, alertstate, severity) ({fires} and on ({TARGET}) {UNHEARD})"
@@ -317,7 +329,8 @@ class Expressions:
         if not heard.is_recorded:
             return found
         fires = f"max without (alertname, alertstate, severity) ({fires})"
-        return f"{found} or 0 * ({fires} and {now} unless on ({heard.by}) {heard.series} {_BEFORE})"
+        new = f"({heard.series} unless on ({heard.by}) {heard.series} {_BEFORE})"
+        return f"{found} or 0 * {fires} + on ({heard.by}) group_left () {new}"
 
     def with_last_word(self, recorded: str, name: str) -> str:
         """A recorded series that fires, and fires once more when it is over: with `HAPPENED`, or with 0.
@@ -342,7 +355,13 @@ class Expressions:
 
     def answers(self) -> str:
         """What `ANSWERS` records."""
-        return f"max by (cluster, broker_id) ({self.of('broker_reachable')}) == 1"
+        return f"0 * (max by (cluster, broker_id) ({self.of('broker_reachable')}) == 1)"
+
+    def serves(self) -> str:
+        """What `SERVES` records."""
+        offline, reachable = self.of("replicas_offline"), self.of("broker_reachable")
+        told = f"max by (cluster, broker_id) ({UNANSWERED} + ({reachable} == 0) or {offline} == 0)"
+        return f"{told} unless on (cluster, broker_id) ({offline} > 0)"
 
     def heard(self) -> str:
         """What `HEARD` records."""
