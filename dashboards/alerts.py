@@ -8,7 +8,7 @@ from typing import Any
 
 from dashboards.expressions import HAPPENED, LAST_WORDS, OPTIONS, PAGE, Expressions, Heard
 from dashboards.parameters import Parameters
-from parallax.alerting.conditions import CONDITIONS, MISSING, PAUSED_ALL, REJECTED, UNSAID
+from parallax.alerting.conditions import CONDITIONS, DANGER, MISSING, PAUSED_ALL, REJECTED, UNSAID
 from parallax.model import MissingRight
 from parallax.shell import ANYWHERE
 
@@ -55,6 +55,7 @@ RESUME = command(f"resume{_ONE}")
 _MISSING = MISSING.format(reason="{{ $labels.reason }}")
 REMEDY = f'{{{{ if eq $labels.reason "{MissingRight.CREDENTIALS}" }}}}{REJECTED}{{{{ else }}}}{_MISSING}{{{{ end }}}}'
 """What ends a refusal."""
+_DANGER = f"{{{{ if ne $value 0.0 }}}}{DANGER}{{{{ end }}}}"
 
 Past = tuple[str, str]
 """What a resolved alert says: what was the matter, and what its end means or leaves open."""
@@ -151,7 +152,7 @@ class Of:
 
     def __init__(self, name: str, parameters: Parameters) -> None:
         self._condition = CONDITIONS[name]
-        self._labels = _Templates({"resume": RESUME, "check": command("check"), "remedy": REMEDY})
+        self._labels = _Templates({"resume": RESUME, "check": command("check"), "remedy": REMEDY, "danger": _DANGER})
         self._gap = parameters.gap
         if self._condition.about is not None:
             said = {

@@ -159,7 +159,8 @@ class FindingAlerts(Alerts):
         ask = f"It is over, or is worse than was known. {_ASK}"
         left = f"{_UNSAID}{self._silence}{{{{ else }}}}{_said('{{ .Labels.summary }}', ask, when=_LAST)}{{{{ end }}}}"
         was = _said("{{ .Labels.headline }}", f"A finding of {WHERE} was acknowledged", when=_LAST)
-        before = f"{{{{ if {_IS_OUTGROWN} }}}}{Turn.WORSE}{{{{ else if not ({_ENDS}) }}}}Acknowledged, still open: {{{{ end }}}}"
+        open_ = f"{{{{ else if not ({_ENDS}) }}}}Acknowledged, still open: "
+        before = f"{{{{ if {_IS_OUTGROWN} }}}}{Turn.WORSE}{open_}{{{{ end }}}}"
         known = f"{{{{ if {_LAST} }}}}was acknowledged{{{{ else }}}}is acknowledged and still open{{{{ end }}}}"
         other = f"A finding of {WHERE} {known}"
         said = _said(f"{before}{{{{ .Labels.headline }}}}", other)

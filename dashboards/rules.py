@@ -305,14 +305,7 @@ class Rules(Alerts):
         return [
             # One story for each broker and outage: it begins, it may become worse, and both end when it is over.
             *(
-                # Told of its end, the graver one says no more than the other.
-                self._alert(
-                    name,
-                    until_told(name, expr),
-                    severity,
-                    f"{_TOLD}{Of(OUTAGE, p).present[0]}{{{{ else }}}}{Of(name, p).present[0]}{{{{ end }}}}",
-                    Of(name, p).present[1],
-                )
+                self._alert(name, until_told(name, expr), severity, *Of(name, p).present)
                 for name, severity, expr in (
                     (
                         OUTAGE,

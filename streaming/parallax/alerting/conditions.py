@@ -347,7 +347,7 @@ CONDITIONS: Mapping[str, Condition] = {
         _outage(_is_near, lambda reason: reason == "passed"),
         0.0,
         _CRITICAL,
-        "{headline}: it may miss deletions",
+        "{headline}{danger}",
         "The outage of broker {broker_id} is over",
         "{now}",
         left=OVER,
@@ -410,13 +410,15 @@ UNSAID = {
 """What the formats of conditions say for a label that no sample has (`Condition.about`)."""
 
 
+DANGER = ": it may miss deletions"
+"""What is said of an outage that has become a danger, until its end is told (``{danger}``)."""
 REJECTED = "The brokers reject the user, the password or the mechanism: mend the settings (sasl.*), no right."
 MISSING = "The right that is missing is {reason}: grant it (kafka-acls.sh)."
 """What ends that the brokers refuse to have a topic read (``{remedy}``): formats, by what they refuse."""
 
 
 def fields(shell: Shell, labels: Mapping[str, str]) -> dict[str, str]:
-    """The fields of conditions' texts that no label gives: commands that are ready to be pasted, and ``{remedy}``.
+    """The fields of conditions' texts that no label gives: commands that are ready to be pasted, and texts.
 
     Args:
         shell: how commands name the job.
@@ -425,7 +427,8 @@ def fields(shell: Shell, labels: Mapping[str, str]) -> dict[str, str]:
     broker, reason = labels.get("broker_id", PAUSED_ALL), labels.get("reason", "")
     resume = ("resume",) if broker == PAUSED_ALL else ("resume", "--broker", broker)
     remedy = (REJECTED if reason == MissingRight.CREDENTIALS else MISSING).format(reason=reason)
-    return {"resume": shell.parallax(*resume), "check": shell.parallax("check"), "remedy": remedy}
+    said = {"remedy": remedy, "danger": DANGER}
+    return {"resume": shell.parallax(*resume), "check": shell.parallax("check"), **said}
 
 
 class Suffered(NamedTuple):
