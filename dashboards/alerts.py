@@ -55,7 +55,7 @@ RESUME = command(f"resume{_ONE}")
 _MISSING = MISSING.format(reason="{{ $labels.reason }}")
 REMEDY = f'{{{{ if eq $labels.reason "{MissingRight.CREDENTIALS}" }}}}{REJECTED}{{{{ else }}}}{_MISSING}{{{{ end }}}}'
 """What ends a refusal."""
-_DANGER = f"{{{{ if ne $value 0.0 }}}}{DANGER}{{{{ end }}}}"
+_DANGER = f"{{{{ if $value }}}}{DANGER}{{{{ end }}}}"
 
 Past = tuple[str, str]
 """What a resolved alert says: what was the matter, and what its end means or leaves open."""
@@ -184,5 +184,5 @@ def said_of(metric: str, label: str, within: str, otherwise: str, where: str = "
     """
     series = f"parallax_{metric}{{cluster=%q, broker_id=%q{where}}}[{within}]"
     asked = f'printf "topk(1, last_over_time({series}))" $labels.cluster $labels.broker_id'
-    found = f"{{{{ with first . }}}}{{{{ .Labels.{label} }}}}{{{{ end }}}}"
-    return f"{{{{ with query ({asked}) }}}}{found}{{{{ else }}}}{otherwise}{{{{ end }}}}"
+    found = f"{{{{ .Labels.{label} }}}}"
+    return f"{{{{ range query ({asked}) }}}}{found}{{{{ else }}}}{otherwise}{{{{ end }}}}"

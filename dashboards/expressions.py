@@ -58,9 +58,9 @@ One that leads already is not among them.
 HAPPENED = 3
 """The last value of an alert whose danger has become real. The wrong replica was elected."""
 UNANSWERED = -2
-"""The last value of the alert about a broker's replicas when the broker does not answer at all any more."""
+"""The last value of an alert: the broker does not answer at all any more."""
 OUTGROWN = 2
-"""The last value of the alert about an acknowledged finding that has become worse than was known."""
+"""The last value of an alert: the acknowledged finding has become worse."""
 LAST_WORDS = frozenset({ELECTION})
 """The recorded series whose alerts fire once more when they are over, to say what is so then."""
 
@@ -68,7 +68,7 @@ ANSWERS = "broker:parallax_answers:max"
 """The brokers that have answered a job when it last asked, with 0."""
 
 SERVES = "broker:parallax_serves:max"
-"""The brokers that answer for all of their replicas, with 0, or do not answer at all, with `UNANSWERED`."""
+"""The brokers that answer for all of their replicas: 0. Those that do not answer at all: `UNANSWERED`."""
 
 _BEFORE = "offset 1s"
 """Behind a recorded series: its value of the evaluation before, wherever in its group it is recorded."""
@@ -298,8 +298,8 @@ class Expressions:
     def silent(self) -> str:
         """What `SILENT` records: jobs that are away, or were started and have compared nothing yet.
 
-        Where no other job of the cluster answers, for as long as it is among `TARGETS`; else until ParallaxAbsent names
-        the target.
+        If no other job of the cluster answers, they stay for as long as they are among `TARGETS`. Else they stay until
+        ParallaxAbsent names the target.
         """
         there = self.of("build_info")
         everybody = f"{TARGETS} unless on (cluster) {there}"

@@ -321,7 +321,7 @@ class Rules(Alerts):
                 lambda known: f"count {by_broker} ({known(unbound, _UNKNOWN, told_with=compares)} > 0)",
                 "warning",
                 f"Nobody knows until when broker {{{{ $labels.broker_id }}}}{FOR} misses nothing",
-                f"{NUMBER} of its replicas {agreed('is', 'are')} absent. Why:{_WHY_UNBOUND}.",
+                f"Absent replicas of it: {NUMBER}. Why:{_WHY_UNBOUND}.",
                 past=(
                     f"Nobody knew until when broker {{{{ $labels.broker_id }}}}{FOR} missed nothing",
                     "None of its replicas is absent without a known bound now.",

@@ -411,7 +411,7 @@ UNSAID = {
 
 
 DANGER = ": it may miss deletions"
-"""What is said of an outage that has become a danger, until its end is told (``{danger}``)."""
+"""What is said of an outage that has become a danger, until its end is known (``{danger}``)."""
 REJECTED = "The brokers reject the user, the password or the mechanism: mend the settings (sasl.*), no right."
 MISSING = "The right that is missing is {reason}: grant it (kafka-acls.sh)."
 """What ends that the brokers refuse to have a topic read (``{remedy}``): formats, by what they refuse."""
