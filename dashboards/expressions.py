@@ -48,7 +48,7 @@ ABSENT = "ParallaxAbsent"
 FORMER = "storage:parallax_former:max"
 """The targets whose job has other labels now, or another address. The id of its storage says that it is the same."""
 TARGETS = "target:parallax_target:max"
-"""The targets that have answered within a day, and those that Prometheus has still and that do not answer."""
+"""The targets that have answered within a day. Beyond that, those that are down and that Prometheus still has."""
 
 ELECTION = "replica:parallax_unsafe_election:max"
 """The wrong replicas that the next election of preferred leaders makes leaders, by `parallax.alerting.leaders.Choice`.
