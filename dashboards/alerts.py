@@ -8,7 +8,8 @@ from typing import Any
 
 from dashboards.expressions import HAPPENED, LAST_WORDS, OPTIONS, PAGE, Expressions, Heard
 from dashboards.parameters import Parameters
-from parallax.alerting.conditions import CONDITIONS, UNSAID, commands
+from parallax.alerting.conditions import CONDITIONS, DANGER, MISSING, PAUSED_ALL, REJECTED, UNSAID
+from parallax.model import MissingRight
 from parallax.shell import ANYWHERE
 
 WHERE = "{{ $labels.topic }}-{{ $labels.partition }}"
@@ -46,6 +47,16 @@ def command(*words: str) -> str:
     return f"{ANYWHERE.program} {' '.join(words)} {JOB_OPTIONS}"
 
 
+NUMBER = '{{ printf "%.0f" $value }}'
+"""An alert's value where it counts something. Printed as it is, 12345678 would be 1.2345678e+07."""
+_ONE = f'{{{{ if ne $labels.broker_id "{PAUSED_ALL}" }}}} --broker {{{{ $labels.broker_id }}}}{{{{ end }}}}'
+RESUME = command(f"resume{_ONE}")
+"""What ends a pause, of the alert's broker or of all."""
+_MISSING = MISSING.format(reason="{{ $labels.reason }}")
+REMEDY = f'{{{{ if eq $labels.reason "{MissingRight.CREDENTIALS}" }}}}{REJECTED}{{{{ else }}}}{_MISSING}{{{{ end }}}}'
+"""What ends a refusal."""
+_DANGER = f"{{{{ if $value }}}}{DANGER}{{{{ end }}}}"
+
 Past = tuple[str, str]
 """What a resolved alert says: what was the matter, and what its end means or leaves open."""
 
@@ -81,7 +92,8 @@ class Alerts:
         """An alert that goes on while its job says nothing (`Expressions.or_unheard`), and then says so.
 
         What the job's own messages speak of as well says there what it was (`CONDITIONS`). An alert on a
-        series with a last word (`LAST_WORDS`) says its end then; where ``turn`` is not empty by then, nothing is over.
+        series with a last word (`LAST_WORDS`) says its end then. Where ``turn`` is not empty by the last word, nothing
+        is over.
         """
         was, left = past or Of(name, self._p).past
         now, meaning = summary, description
@@ -89,7 +101,7 @@ class Alerts:
             now, meaning = (f"{_LAST}{end}{_ELSE}{said}{_END}" for end, said in ((was, now), (left, meaning)))
         past = f"{_UNHEARD}{NOBODY_KNOWS}{summary}{_ELSE}{was}{_END}", f"{_UNHEARD}{_SILENT}{_ELSE}{left}{_END}"
         said = f"{_UNHEARD}{_SILENT}{_ELSE}{meaning}{_END}"
-        turn = f"{_UNHEARD}{NOBODY_KNOWS}{f'{_ELSE}{_LAST}{turn}{_END}' if turn else ''}{_END}"
+        turn = f"{_UNHEARD}{NOBODY_KNOWS}{f'{_ELSE}{turn}' if turn else ''}{_END}"
         lasts = self._e.with_last_word(expr, name) if has_last_word else self._e.or_unheard(expr, name, heard)
         return self._says(name, lasts, severity, now, said, past, wait=wait, resolved_turn=turn)
 
@@ -120,11 +132,12 @@ class Alerts:
         *said: str,
         past: Past | None = None,
         heard: Heard | None = None,
+        turn: str = "",
     ) -> dict[str, Any]:
         """An alert about what has lasted for a time."""
         severity, summary, description = said
         known = expr(partial(self._e.known, wait=wait))
-        return self._alert(name, known, severity, summary, description, past, wait=wait, heard=heard)
+        return self._alert(name, known, severity, summary, description, past, wait=wait, heard=heard, turn=turn)
 
 
 class _Templates(dict[str, str]):
@@ -139,7 +152,7 @@ class Of:
 
     def __init__(self, name: str, parameters: Parameters) -> None:
         self._condition = CONDITIONS[name]
-        self._labels = _Templates({name: command(name) for name in commands(ANYWHERE)})
+        self._labels = _Templates({"resume": RESUME, "check": command("check"), "remedy": REMEDY, "danger": _DANGER})
         self._gap = parameters.gap
         if self._condition.about is not None:
             said = {
@@ -171,5 +184,5 @@ def said_of(metric: str, label: str, within: str, otherwise: str, where: str = "
     """
     series = f"parallax_{metric}{{cluster=%q, broker_id=%q{where}}}[{within}]"
     asked = f'printf "topk(1, last_over_time({series}))" $labels.cluster $labels.broker_id'
-    found = f"{{{{ with first . }}}}{{{{ .Labels.{label} }}}}{{{{ end }}}}"
-    return f"{{{{ with query ({asked}) }}}}{found}{{{{ else }}}}{otherwise}{{{{ end }}}}"
+    found = f"{{{{ .Labels.{label} }}}}"
+    return f"{{{{ range query ({asked}) }}}}{found}{{{{ else }}}}{otherwise}{{{{ end }}}}"

@@ -19,7 +19,7 @@ from parallax.model import Severity
 FINDING = "cluster, topic, partition, finding_id"
 TARGET = "cluster, job, instance"
 WORKS = "cluster:parallax_works:min"
-"""1 where all jobs of a cluster work, 0 where one does not. A day after the last of them, nothing."""
+"""1 where all jobs of a cluster work, 0 where one does not. Nothing once `TARGETS` has none."""
 HEARD = "storage:parallax_heard_timestamp_seconds:max"
 """When a job with loaded findings last reported a storage, under the labels of a target."""
 STATES = "finding:parallax_states:max"
@@ -31,7 +31,7 @@ SHOWN = "finding:parallax_shown"
 ACKNOWLEDGED = "finding:parallax_acknowledged:max"
 """The findings that stand and are acknowledged: since when."""
 SILENT = "target:parallax_silent:max"
-"""The targets that have said something in the last day and say nothing now (`Expressions.silent`)."""
+"""Those of `TARGETS` that say nothing now (`Expressions.silent`)."""
 UNHEARD = "cluster:parallax_silent:max"
 """The same, and once more each of their clusters, as alerts are labelled that name no target."""
 SAID = "finding:parallax_said"
@@ -47,6 +47,8 @@ ABSENT = "ParallaxAbsent"
 """The alert about a job, or a cluster, that says nothing."""
 FORMER = "storage:parallax_former:max"
 """The targets whose job has other labels now, or another address. The id of its storage says that it is the same."""
+TARGETS = "target:parallax_target:max"
+"""The targets that have answered within a day. Beyond that, those that are down and that Prometheus still has."""
 
 ELECTION = "replica:parallax_unsafe_election:max"
 """The wrong replicas that the next election of preferred leaders makes leaders, by `parallax.alerting.leaders.Choice`.
@@ -55,14 +57,25 @@ One that leads already is not among them.
 """
 HAPPENED = 3
 """The last value of an alert whose danger has become real. The wrong replica was elected."""
+UNANSWERED = -2
+"""The last value of an alert: the broker does not answer at all any more."""
+OUTGROWN = 2
+"""The last value of an alert: the acknowledged finding has become worse."""
 LAST_WORDS = frozenset({ELECTION})
 """The recorded series whose alerts fire once more when they are over, to say what is so then."""
 
 ANSWERS = "broker:parallax_answers:max"
-"""The brokers that have answered a job when it last asked."""
+"""The brokers that have answered a job when it last asked, with 0."""
+
+SERVES = "broker:parallax_serves:max"
+"""The brokers that answer for all of their replicas: 0. Those that do not answer at all: `UNANSWERED`."""
 
 _BEFORE = "offset 1s"
 """Behind a recorded series: its value of the evaluation before, wherever in its group it is recorded."""
+
+
+_KEPT = "1h"
+"""For how long what the rules have recorded of a target counts while Prometheus itself evaluates nothing."""
 
 
 def _state_in(states: Iterable[str]) -> str:
@@ -140,8 +153,11 @@ class Expressions:
         settled += f" or {self.of(told_with)}" if told_with else ""
         return f"({series} or last_over_time({series}[{held}]) unless on ({TARGET}) ({settled}))"
 
-    def stands(self, metric: str, by: str = FINDING) -> str:
+    def stands(self, recorded: str, metric: str, by: str = FINDING) -> str:
         """The findings of which a metric is above 0; if a job is away, or has not loaded them, its last word.
+
+        It is what a series records. While Prometheus has a target of the cluster, and no job of it has loaded findings,
+        what was recorded goes on.
 
         A job gives all states of each finding that it lists. Once it has loaded a finding under other labels, the
         series under the old labels do not count. A last word does not count either if another job reports the finding,
@@ -153,11 +169,17 @@ class Expressions:
         not_there = f"unless on ({TARGET}) {FORMER}"
         over = f"(max by ({FINDING}, job, instance) ({said}) == 0 {not_there})"
         away = f"({said} > 0) unless on ({TARGET}) {self.of('findings_loaded')} {not_there}"
-        return f"({now}) or max by ({by}) ({away} unless on ({FINDING}) {series} unless on ({FINDING}) {over})"
+        kept = f"last_over_time({recorded}[{_KEPT}] {_BEFORE}) and on (cluster) ({self._untold()})"
+        told = f"unless on ({FINDING}) {series} unless on ({FINDING}) {over}"
+        return f"({now}) or max by ({by}) ({away} {told}) or max by ({by}) ({kept} {told})"
+
+    def _untold(self) -> str:
+        """The clusters of which no job has loaded findings, though Prometheus has a target."""
+        return f"{TARGETS} unless on (cluster) {self.of('findings_loaded')}"
 
     def states(self) -> str:
         """What `STATES` records."""
-        return self.stands("finding_state", by=f"{FINDING}, state")
+        return self.stands(STATES, "finding_state", by=f"{FINDING}, state")
 
     def state(self) -> str:
         """What `STANDS` records."""
@@ -204,15 +226,19 @@ class Expressions:
 
     def acknowledged(self) -> str:
         """What `ACKNOWLEDGED` records."""
-        return self.stands("finding_acknowledged")
+        return self.stands(ACKNOWLEDGED, "finding_acknowledged")
 
     def each_acknowledged(self, name: str) -> str:
         """The alerts with a given name about acknowledged findings, each with the time of its acknowledgement.
 
-        The label is that of `outgrown`, which has the same time if the finding becomes worse than that.
+        The label is that of `outgrown`, which has the same time if the finding becomes worse than that. The alert fires
+        once more then, with `OUTGROWN`: nothing else ends an acknowledgement while its finding is open.
         """
         fires = f"max by ({FINDING}, outgrown) ({firing(name)})"
-        return f'count_values by ({FINDING}) ("outgrown", {ACKNOWLEDGED}) or {self._once_more(fires)}'
+        ended = f"{ACKNOWLEDGED} {_BEFORE} unless on ({FINDING}) {ACKNOWLEDGED}"
+        worse = f"{OUTGROWN} * ({fires} and on ({FINDING}) ({ended}) and on ({FINDING}) {STANDS})"
+        known = f'count_values by ({FINDING}) ("outgrown", {ACKNOWLEDGED})'
+        return f"{known} or {worse} or {self._once_more(fires)}"
 
     def outgrown(self, name: str) -> str:
         """The alerts with a given name about open findings that became worse than what somebody knew of them.
@@ -263,7 +289,8 @@ class Expressions:
     def said(self) -> str:
         """What `SAID` records."""
         series, newest = self.of("finding_info"), "topk by (finding_id) (1, "
-        return f"{newest}{series}) or on (finding_id) {newest}{self._remembered(series)})"
+        kept = f"{newest}last_over_time({SAID}[{_KEPT}] {_BEFORE}) and on (cluster) ({self._untold()}))"
+        return f"{newest}{series}) or on (finding_id) {newest}{self._remembered(series)}) or on (finding_id) {kept}"
 
     def _remembered(self, series: str) -> str:
         return f"last_over_time({series}[{self._p.remembered}])"
@@ -271,10 +298,11 @@ class Expressions:
     def silent(self) -> str:
         """What `SILENT` records: jobs that are away, or were started and have compared nothing yet.
 
-        Where no other job of the cluster answers, for a day; else until ParallaxAbsent names the target.
+        If no other job of the cluster answers, they stay for as long as they are among `TARGETS`. Else they stay until
+        ParallaxAbsent names the target.
         """
         there = self.of("build_info")
-        everybody = f"{self._remembered(there)} unless on (cluster) {there} unless on ({TARGET}) {FORMER}"
+        everybody = f"{TARGETS} unless on (cluster) {there}"
         named = firing(ABSENT)
         settled = f"{self.of('start_time_seconds')} < time() - {seconds(self._p.gap)}"
         settled = f"({settled} and on ({TARGET}) {self.of('heartbeat_timestamp_seconds')})"
@@ -289,8 +317,8 @@ class Expressions:
         """What fires; -1 for what has fired if its job now says nothing, and no other job speaks of it.
 
         It looks back at no value and begins no alert. What a job saw only for a moment before it went away is no alert.
-        If a job says by a recorded series that it is over, it fires once more with 0, to end by other words than it
-        went on by.
+        If a job says by a recorded series that it is over, it fires once more with the value of that, to end by other
+        words than it went on by.
         """
         fires = firing(name)
         goes_on = f"max without (alertname, alertstate, severity) ({fires} and on ({TARGET}) {UNHEARD})"
@@ -301,7 +329,8 @@ class Expressions:
         if not heard.is_recorded:
             return found
         fires = f"max without (alertname, alertstate, severity) ({fires})"
-        return f"{found} or 0 * ({fires} and {now} unless on ({heard.by}) {heard.series} {_BEFORE})"
+        new = f"({heard.series} unless on ({heard.by}) {heard.series} {_BEFORE})"
+        return f"{found} or 0 * {fires} + on ({heard.by}) group_left () {new}"
 
     def with_last_word(self, recorded: str, name: str) -> str:
         """A recorded series that fires, and fires once more when it is over: with `HAPPENED`, or with 0.
@@ -326,7 +355,13 @@ class Expressions:
 
     def answers(self) -> str:
         """What `ANSWERS` records."""
-        return f"max by (cluster, broker_id) ({self.of('broker_reachable')}) == 1"
+        return f"0 * (max by (cluster, broker_id) ({self.of('broker_reachable')}) == 1)"
+
+    def serves(self) -> str:
+        """What `SERVES` records."""
+        offline, reachable = self.of("replicas_offline"), self.of("broker_reachable")
+        told = f"max by (cluster, broker_id) ({UNANSWERED} + ({reachable} == 0) or {offline} == 0)"
+        return f"{told} unless on (cluster, broker_id) ({offline} > 0)"
 
     def heard(self) -> str:
         """What `HEARD` records."""
@@ -339,8 +374,14 @@ class Expressions:
         return f"max by ({TARGET}) ({heard} unless on ({TARGET}, storage_id) topk by (storage_id) (1, {heard}))"
 
     def _clusters(self) -> str:
-        """The clusters that a target answered for, each by its newest name."""
-        return f"max by (cluster) ({self._remembered(self.of('build_info'))} unless on ({TARGET}) {FORMER})"
+        """The clusters that `TARGETS` are of, each by its newest name."""
+        return f"max by (cluster) ({TARGETS})"
+
+    def targets(self) -> str:
+        """What `TARGETS` records. One that is called otherwise by now is not among them."""
+        answered = f"max by ({TARGET}) ({self._remembered(self.of('build_info'))})"
+        kept = f"last_over_time({TARGETS}[{_KEPT}] {_BEFORE}) and on (job, instance) up == 0"
+        return f"({answered} or {kept}) unless on ({TARGET}) {FORMER}"
 
     def absent(self) -> str:
         """The clusters of which no target answers, and targets that do not while another of their cluster does."""
@@ -349,14 +390,12 @@ class Expressions:
         storage = self.of("storage_info")
         # It has not loaded its findings yet, and answers under its new name.
         renamed = f"{self._remembered(storage)} and on (storage_id) {storage}"
-        nobody = f"absent_over_time({there}[{self._p.remembered}])"
+        nobody = f"absent_over_time({there}[{self._p.remembered}]) unless on () {TARGETS}"
         return f"({self._clusters()} unless on (cluster) ({there} or {renamed})) or ({one}) or {nobody}"
 
     def _gone(self) -> str:
         """Targets that do not answer. One that was removed on purpose, or is called otherwise by now, has no ``up``."""
-        there = self.of("build_info")
-        gone = f"max by ({TARGET}) ({self._remembered(there)}) unless on ({TARGET}) ({there} or {FORMER})"
-        return f"{gone} and on (job, instance) up == 0"
+        return f"{TARGETS} unless on ({TARGET}) {self.of('build_info')} and on (job, instance) up == 0"
 
     def works(self) -> str:
         """What `WORKS` records: whether what the jobs of a cluster say can be trusted, good news included."""

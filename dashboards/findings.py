@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dashboards.alerts import BEHIND, FOR, NOBODY_KNOWS, WHERE, Alerts, agreed, command
-from dashboards.expressions import ACKNOWLEDGED, ELECTION, HAPPENED, SAID, SHOWN, STANDS, STATES
+from dashboards.alerts import BEHIND, FOR, NOBODY_KNOWS, NUMBER, WHERE, Alerts, agreed, command
+from dashboards.expressions import ACKNOWLEDGED, ELECTION, HAPPENED, OUTGROWN, SAID, SHOWN, STANDS, STATES
 from dashboards.partition import UID as PARTITION
 from parallax.alerting.conditions import CONDITIONS
 from parallax.alerting.leaders import Choice
@@ -46,6 +46,11 @@ _ENDS, _IS_KNOWN = "eq $value 0.0", "ge $value 0.0"
 _UNSAID = "{{ if eq $value -1.0 }}"
 _TURN = f"{_UNSAID}{NOBODY_KNOWS}{{{{ end }}}}"
 """What comes before an end of which the job has not said anything."""
+_IS_OUTGROWN = f"eq $value {float(OUTGROWN)}"
+_OUTGROWN = f"{{{{ if {_IS_OUTGROWN} }}}}{Turn.WORSE}{{{{ end }}}}"
+"""What comes before the end of an acknowledgement whose finding is open."""
+_LAST = f"or ({_ENDS}) ({_IS_OUTGROWN})"
+"""The alert about an acknowledgement fires for the last time, and what its finding is now is known."""
 _ASK = "The annotation `command` has the command that says what became of it."
 """The job names that command with its own settings file; a text of the rules cannot."""
 
@@ -75,7 +80,7 @@ class FindingAlerts(Alerts):
                 f"max by (cluster) ({self._e.of('findings_unlisted')}) > 0",
                 "critical",
                 f"More findings are open{FOR} than alerts name one by one",
-                f"{{{{ $value }}}} more {agreed('finding is', 'findings are')} open than are listed. "
+                f"{NUMBER} more {agreed('finding is', 'findings are')} open than are listed. "
                 f"`{command('findings', 'list')}` shows all of them.",
                 (f"More findings were open{FOR} than alerts name one by one", "Each has an alert of its own now."),
             ),
@@ -87,7 +92,7 @@ class FindingAlerts(Alerts):
                 ),
                 "warning",
                 f"Suspects in {WHERE}{FOR} cannot be decided",
-                f"For {self._p.undecided} there have been suspects without a verdict, now {{{{ $value }}}}. A replica "
+                f"For {self._p.undecided} there have been suspects without a verdict, now {NUMBER}. A replica "
                 "that is needed may not answer, or may not be read, or its log is still being scanned: the job's log "
                 "says which.",
                 past=(f"Suspects in {WHERE}{FOR} could not be decided for a time", "None is without a verdict now."),
@@ -152,10 +157,11 @@ class FindingAlerts(Alerts):
     def _acknowledged(self) -> dict[str, Any]:
         """It ends with the alert that it suppresses, and not before: that one would be sent again, as its last word."""
         ask = f"It is over, or is worse than was known. {_ASK}"
-        left = f"{_UNSAID}{self._silence}{{{{ else }}}}{_said('{{ .Labels.summary }}', ask, when=_ENDS)}{{{{ end }}}}"
-        was = _said("{{ .Labels.headline }}", f"A finding of {WHERE} was acknowledged", when=_ENDS)
-        before = f"{{{{ if not ({_ENDS}) }}}}Acknowledged, still open: {{{{ end }}}}"
-        known = f"{{{{ if {_ENDS} }}}}was acknowledged{{{{ else }}}}is acknowledged and still open{{{{ end }}}}"
+        left = f"{_UNSAID}{self._silence}{{{{ else }}}}{_said('{{ .Labels.summary }}', ask, when=_LAST)}{{{{ end }}}}"
+        was = _said("{{ .Labels.headline }}", f"A finding of {WHERE} was acknowledged", when=_LAST)
+        open_ = f"{{{{ else if not ({_ENDS}) }}}}Acknowledged, still open: "
+        before = f"{{{{ if {_IS_OUTGROWN} }}}}{Turn.WORSE}{open_}{{{{ end }}}}"
+        known = f"{{{{ if {_LAST} }}}}was acknowledged{{{{ else }}}}is acknowledged and still open{{{{ end }}}}"
         other = f"A finding of {WHERE} {known}"
         said = _said(f"{before}{{{{ .Labels.headline }}}}", other)
         series = f"parallax_finding_acknowledgement_info{{finding_id=%q}}[{self._p.remembered}]"
@@ -167,8 +173,8 @@ class FindingAlerts(Alerts):
             f"{said}{BEHIND}",
             f"{{{{ with {asked} }}}}{{{{ with first . }}}}By {{{{ .Labels.by }}}}: {{{{ .Labels.comment }}}}"
             "{{ end }}{{ end }}",
-            (f"{_TURN}{was}{BEHIND}", left),
-            resolved_turn=_TURN,
+            (f"{_TURN}{_OUTGROWN}{was}{BEHIND}", left),
+            resolved_turn=f"{_TURN}{_OUTGROWN}",
             **self._leads(),
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dashboards.alerts import FOR, WHERE, Alerts, Known, Of, agreed, command
+from dashboards.alerts import FOR, NUMBER, REMEDY, RESUME, WHERE, Alerts, Known, Of, agreed, command
 from dashboards.expressions import (
     ABSENT,
     ANSWERS,
@@ -16,8 +16,11 @@ from dashboards.expressions import (
     HEARD,
     OPTIONS,
     PAGE,
+    SERVES,
     SILENT,
     TARGET,
+    TARGETS,
+    UNANSWERED,
     UNHEARD,
     WORKS,
     Heard,
@@ -28,9 +31,10 @@ from dashboards.findings import FindingAlerts
 from dashboards.parameters import Parameters
 from dashboards.written import written
 from parallax.alerting.conditions import OUTAGE, REMOVAL, UNREACHABLE
+from parallax.alerting.listing import Turn
 from parallax.guard.absences import NO_OUTAGE
 from parallax.guard.endings import ANSWERS as ANSWERS_AGAIN
-from parallax.guard.endings import NOT_HELD
+from parallax.guard.endings import NOT_HELD, SERVES_NONE, SERVES_WHOLE
 from parallax.model import PASSING
 
 _REACHABLE = "parallax_broker_reachable"
@@ -38,16 +42,21 @@ _UNKNOWN = f'reason!~"{"|".join(["copying", *NO_OUTAGE])}"'
 _PASSED = 'reason="passed"'
 _OF_AN_OUTAGE = f'reason!~"{"|".join(NO_OUTAGE)}"'
 
+
 _REACHED = (
     f'{{{{ with query (printf "max({_REACHABLE}{{cluster=%q, broker_id=%q}})" $labels.cluster $labels.broker_id) }}}}'
     f"{{{{ if eq (first .).Value 1.0 }}}}{ANSWERS_AGAIN}{{{{ end }}}}"
     f"{{{{ else }}}}{NOT_HELD}{{{{ end }}}}"
 ).replace("{broker_id}", "{{ $labels.broker_id }}")
 """How it ended that a broker did not answer. An alert that fires holds this text as well, and receivers may show it."""
+_TOLD = "{{ if eq $value 0.0 }}"
+"""An alert fires for the last time, for its job has said how it ended."""
+_WORSE = f"{{{{ if eq $value {float(UNANSWERED)} }}}}"
+"""The same, and it ended because the broker does not answer at all."""
 _WHY_UNBOUND = (
     '{{ range query (printf "count by (reason) (parallax_replica_removal_bound_unknown{cluster=%q, broker_id=%q, '
     f'{_UNKNOWN.replace(chr(34), chr(39))}}})" $labels.cluster $labels.broker_id) }}}}'
-    " {{ .Labels.reason }} for {{ .Value }}{{ end }}"
+    ' {{ .Labels.reason }} for {{ printf "%.0f" .Value }}{{ end }}'
 )
 """For which reasons no bound is known of the replicas of an alert's broker, and of how many."""
 _NOT_ABSENT = (
@@ -74,10 +83,12 @@ class Rules(Alerts):
         recorded = {
             HEARD: self._e.heard(),
             FORMER: self._e.former(),
+            TARGETS: self._e.targets(),
             SILENT: self._e.silent(),
             UNHEARD: self._e.unheard(),
             WORKS: self._e.works(),
             ANSWERS: self._e.answers(),
+            SERVES: self._e.serves(),
             OPTIONS: self._e.of_job("options"),
             PAGE: self._e.of_job("page_url"),
         }
@@ -138,6 +149,8 @@ class Rules(Alerts):
                 f"unless on (cluster) ({all_paused})"
             )
 
+        was, left = Of("ParallaxReplicaOffline", p).past
+        whole, none = (text.format(broker_id="{{ $labels.broker_id }}") for text in (SERVES_WHOLE, SERVES_NONE))
         return [
             # What was deleted before it was read is nobody's to read any more, and on topics of Kafka Streams no fault.
             # What a replica held before it was first read waits for an audit, which the job runs by itself. While one
@@ -149,7 +162,7 @@ class Rules(Alerts):
                 "warning",
                 f"Parts of {WHERE}{FOR} are not compared",
                 f"For {p.undecided} there have been offsets without a verdict ({{{{ $labels.isolation_level }}}}), now "
-                "{{ $value }}, for the reason {{ $labels.reason }}.",
+                f"{NUMBER}, for the reason {{{{ $labels.reason }}}}.",
                 past=(
                     f"Parts of {WHERE}{FOR} were not compared for a time",
                     "No offset has been without a verdict for this reason since: {{ $labels.reason }}.",
@@ -193,7 +206,7 @@ class Rules(Alerts):
                 lost,
                 "warning",
                 f"Logs of {WHERE}{FOR} have lost their beginning",
-                f"{{{{ $value }}}} {agreed('offset', 'offsets')} ({{{{ $labels.isolation_level "
+                f"{NUMBER} {agreed('offset', 'offsets')} ({{{{ $labels.isolation_level "
                 f"}}}}) {agreed('is', 'are')} gone from the beginning of a log, or of all, "
                 "although no cleanup policy is known to delete records. What they held is unknown.",
                 past=(
@@ -224,8 +237,14 @@ class Rules(Alerts):
                 "warning",
                 f"Broker {{{{ $labels.broker_id }}}}{FOR} answers, but not for all of its replicas",
                 f"For {p.unreachable_for} broker {{{{ $labels.broker_id }}}} has not answered for some of its "
-                f"replicas, now {{{{ $value }}}}, as when a log directory is offline. {agreed('It is', 'They are')} "
+                f"replicas, now {NUMBER}, as when a log directory is offline. {agreed('It is', 'They are')} "
                 f"not read, and not compared. {command('check')} says which.",
+                past=(
+                    f"{_WORSE}{Turn.WORSE}{{{{ end }}}}{was}",
+                    f"{_WORSE}{none}{{{{ else }}}}{_TOLD}{whole}{{{{ else }}}}{left}{{{{ end }}}}{{{{ end }}}}",
+                ),
+                heard=Heard("cluster, broker_id", SERVES, is_recorded=True),
+                turn=f"{_WORSE}{Turn.WORSE}{{{{ end }}}}",
             ),
             self._alert(
                 "ParallaxReadingPaused",
@@ -234,7 +253,7 @@ class Rules(Alerts):
                 "warning",
                 f"An operator has paused reading{FOR}; brokers: {{{{ $labels.broker_id }}}}",
                 "Reading has been paused for {{ $value | humanizeDuration }}. What is not read is unknown, and what is "
-                f"cleaned meanwhile stays so: {command('resume')} has it read on.",
+                f"cleaned meanwhile stays so: {RESUME} has it read on.",
             ),
             # What Parallax may not read nobody watches, as if it did not run.
             self._alert(
@@ -242,9 +261,8 @@ class Rules(Alerts):
                 f"max by (cluster, topic, reason) ({self._e.of('unauthorized_replicas')}) > 0",
                 "critical",
                 f"Parallax is not authorized to read {{{{ $labels.topic }}}}{FOR}",
-                f"{{{{ $value }}}} {agreed('replica', 'replicas')} of {{{{ $labels.topic }}}} "
-                f"cannot be read; missing is {{{{ $labels.reason }}}}. "
-                "What they hold is unknown until it is granted again.",
+                f"{NUMBER} {agreed('replica', 'replicas')} of {{{{ $labels.topic }}}} cannot be read. {REMEDY} "
+                "What they hold is unknown until then.",
                 heard=self._e.settled("unauthorized_replicas", "cluster, topic, reason"),
             ),
             # A replica that is away or paused, or has not been read whole yet, has an alert of its own.
@@ -303,7 +321,7 @@ class Rules(Alerts):
                 lambda known: f"count {by_broker} ({known(unbound, _UNKNOWN, told_with=compares)} > 0)",
                 "warning",
                 f"Nobody knows until when broker {{{{ $labels.broker_id }}}}{FOR} misses nothing",
-                f"{{{{ $value }}}} of its replicas {agreed('is', 'are')} absent. Why:{_WHY_UNBOUND}.",
+                f"Absent replicas of it: {NUMBER}. Why:{_WHY_UNBOUND}.",
                 past=(
                     f"Nobody knew until when broker {{{{ $labels.broker_id }}}}{FOR} missed nothing",
                     "None of its replicas is absent without a known bound now.",
@@ -320,13 +338,14 @@ class Rules(Alerts):
                 "ParallaxGuardHolds",
                 f"max {by_topic} (time() - {self._e.of('guard_hold_start_timestamp_seconds')})",
                 "warning",
-                f"Settings of {topic} are held while a replica is away",
+                f"The guard holds settings of {topic}",
                 "For {{ $value | humanizeDuration }} the guard has kept tombstones of {{ $labels.topic }} for longer, "
-                "or paused its cleaning. It puts the settings back once the replica is in sync "
-                f"({command('guard', 'status')}); where guard.mode is not act nothing does but "
+                "or paused its cleaning: while a replica is away, or because a person asked for it "
+                f"({command('guard', 'status')}). It puts the settings back once the replica is in sync. What a person "
+                "asked for, and all where guard.mode is not act, ends only by "
                 f"{command('guard', 'release', '{{ $labels.topic }}')}.",
                 past=(
-                    f"Settings of {topic} were held while a replica was away",
+                    f"The guard held settings of {topic}",
                     "The guard holds them no longer.",
                 ),
             ),
@@ -423,7 +442,7 @@ class Rules(Alerts):
                 f"round(sum by ({TARGET}, query) (increase({restarts}[15m]))) > {p.restarts}",
                 "warning",
                 f"Query {{{{ $labels.query }}}} keeps being restarted{FOR}",
-                "The streaming query {{ $labels.query }} was restarted {{ $value | humanize }} times in 15 minutes.",
+                f"The streaming query {{{{ $labels.query }}}} was restarted {NUMBER} times in 15 minutes.",
                 past=(
                     f"Query {{{{ $labels.query }}}} was restarted again and again{FOR}",
                     "It was not in the last 15 minutes.",
@@ -484,7 +503,7 @@ class Rules(Alerts):
                 f"max by ({TARGET}) ({self._e.of('findings_skipped_rows')}) > 0",
                 "warning",
                 f"Parallax leaves out findings that a newer version wrote{FOR}",
-                f"{{{{ $value }}}} {agreed('row', 'rows')} of the tables findings and suspects "
+                f"{NUMBER} {agreed('row', 'rows')} of the tables findings and suspects "
                 f"{agreed('holds', 'hold')} a kind, rule or status that the running "
                 "version does not know. They raise no alert.",
             ),

@@ -103,7 +103,7 @@ LASTING = {
     "ParallaxBrokerUnreachable": Lasting(
         "broker_reachable", {"broker_id": "2"}, 0, 1, {"broker_id": "3"}, last_words=1
     ),
-    "ParallaxReplicaOffline": Lasting("replicas_offline", {"broker_id": "2"}, 3, 0, {"broker_id": "3"}),
+    "ParallaxReplicaOffline": Lasting("replicas_offline", {"broker_id": "2"}, 3, 0, {"broker_id": "3"}, last_words=1),
     "ParallaxViewLagging": Lasting(
         "view_lag_seconds", REPLICA | {"isolation_level": "read_committed"}, 700, 0, _OTHER_TOPIC
     ),
@@ -223,7 +223,7 @@ def _others() -> Iterator[Case]:
             series("finding_acknowledged", FINDING): _at(0.0, float(BEGAN * STEP_S), until=200),
         },
         BEGAN,
-        200,
+        201,
     )
     for name, again, ends in (("then it is over", 220, 221), ("then it is again", 150, 221)):
         yield Case(

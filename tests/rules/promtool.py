@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -101,3 +103,21 @@ def run_tests(folder: Path, content: Mapping[str, Any]) -> None:
     path = folder / "test.yaml"
     path.write_text(yaml.safe_dump(dict(content), sort_keys=False, width=10_000))
     run("test", "rules", str(path))
+
+
+def said(folder: Path, given: Mapping[str, Values], at_s: int, step_s: int) -> dict[str, list[dict[str, str]]]:
+    """The annotations of the alerts that fire at a time, by name and in the order of their labels."""
+    content = document(given, (), step_s=step_s)
+    content["tests"][0]["alert_rule_test"] = [
+        {"eval_time": f"{at_s}s", "alertname": name, "exp_alerts": []} for name in {one["alert"] for one in ALERTS}
+    ]
+    path = folder / "test.yaml"
+    path.write_text(yaml.safe_dump(content, sort_keys=False, width=10_000))
+    done = subprocess.run(["promtool", "test", "rules", str(path)], capture_output=True, text=True, check=False)
+    found: dict[str, list[dict[str, str]]] = {}
+    for labels, words in re.findall(r"Labels:\{(.*)\}\s+Annotations:\{(.*)\}", done.stdout + done.stderr):
+        name = re.search(r'alertname="(\w+)"', labels)
+        assert name is not None, labels
+        texts = re.findall(r'(\w+)=("(?:[^"\\]|\\.)*")', words)
+        found.setdefault(name[1], []).append({word: json.loads(text) for word, text in texts})
+    return found

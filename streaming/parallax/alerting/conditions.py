@@ -17,7 +17,7 @@ from prometheus_client.core import Metric
 from parallax.alerting.blind import STALLED_S, Cause
 from parallax.guard.absences import NO_OUTAGE
 from parallax.guard.endings import ANSWERS, NOT_HELD, OVER, SERVES_IN_PART, SERVES_NONE, SERVES_WHOLE
-from parallax.model import Severity
+from parallax.model import MissingRight, Severity
 from parallax.shell import Shell
 
 _LASTS_S = 300.0
@@ -81,7 +81,7 @@ class Condition(NamedTuple):
         severity: how urgent the message about it is.
         headline: what is wrong, in a few words; a format, whose fields are labels.
         was: the headline in the past tense.
-        description: what it means, and what to do; a format, whose fields are labels and commands (`commands`).
+        description: what it means, and what to do; a format, whose fields are labels and `fields`.
         left: what a message says once the condition has ended and nobody knows how; a format like the description.
         cause: why the job does not see replicas while the condition is true; None if it sees them.
         about: a metric whose labels are further fields of the formats. They are taken from the sample of that metric
@@ -206,6 +206,8 @@ def _is_near(share: float, left: float) -> bool:
     return left <= 0 or (left < _NEAR_S and share > _NEAR_SHARE)
 
 
+PAUSED_ALL = "all"
+"""The label ``broker_id`` of a pause of all brokers."""
 OUTAGE, REMOVAL = "ParallaxReplicaOutage", "ParallaxReplicaRemoval"
 UNREACHABLE = "ParallaxBrokerUnreachable"
 
@@ -312,7 +314,7 @@ CONDITIONS: Mapping[str, Condition] = {
         _CRITICAL,
         "Parallax is not authorized to read {topic}",
         "Parallax was not authorized to read {topic}",
-        "What its replicas hold is unknown until the right is granted again (kafka-acls.sh).",
+        "{remedy} What its replicas hold is unknown until then.",
         left="No replica of {topic} that is watched is refused any more.",
         cause=Cause.UNAUTHORIZED,
     ),
@@ -345,7 +347,7 @@ CONDITIONS: Mapping[str, Condition] = {
         _outage(_is_near, lambda reason: reason == "passed"),
         0.0,
         _CRITICAL,
-        "{headline}: it may miss deletions",
+        "{headline}{danger}",
         "The outage of broker {broker_id} is over",
         "{now}",
         left=OVER,
@@ -408,9 +410,25 @@ UNSAID = {
 """What the formats of conditions say for a label that no sample has (`Condition.about`)."""
 
 
-def commands(shell: Shell) -> dict[str, str]:
-    """The commands that texts of conditions name, by placeholder, e.g. ``{check}``; each is ready to be pasted."""
-    return {name: shell.parallax(name) for name in ("resume", "check")}
+DANGER = ": it may miss deletions"
+"""What is said of an outage that has become a danger, until its end is known (``{danger}``)."""
+REJECTED = "The brokers reject the user, the password or the mechanism: mend the settings (sasl.*), no right."
+MISSING = "The right that is missing is {reason}: grant it (kafka-acls.sh)."
+"""What ends that the brokers refuse to have a topic read (``{remedy}``): formats, by what they refuse."""
+
+
+def fields(shell: Shell, labels: Mapping[str, str]) -> dict[str, str]:
+    """The fields of conditions' texts that no label gives: commands that are ready to be pasted, and texts.
+
+    Args:
+        shell: how commands name the job.
+        labels: the labels of what a condition is true of, e.g. the broker that is paused.
+    """
+    broker, reason = labels.get("broker_id", PAUSED_ALL), labels.get("reason", "")
+    resume = ("resume",) if broker == PAUSED_ALL else ("resume", "--broker", broker)
+    remedy = (REJECTED if reason == MissingRight.CREDENTIALS else MISSING).format(reason=reason)
+    said = {"remedy": remedy, "danger": DANGER}
+    return {"resume": shell.parallax(*resume), "check": shell.parallax("check"), **said}
 
 
 class Suffered(NamedTuple):

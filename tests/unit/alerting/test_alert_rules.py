@@ -15,7 +15,7 @@ import yaml
 from dashboards.alerts import JOB_OPTIONS
 from parallax.shell import ANYWHERE
 from tests.rules import healthy, promtool, receivers, renamed
-from tests.rules.cases import IMMEDIATE, LASTING, STEP_S, STEPS, WAITS, cases
+from tests.rules.cases import FINDING, IMMEDIATE, LASTING, PARTITION, STEP_S, STEPS, WAITS, cases
 from tests.rules.healthy import DAY
 from tests.rules.promtool import ALERTS, ROOT, RULES
 
@@ -123,6 +123,93 @@ if shutil.which("promtool"):
         ]
         promtool.run_tests(tmp_path, promtool.document(case.series(), asked, step_s=60))
 
+    def test_what_an_alert_says_last_is_true_of_what_is_so_then(tmp_path: Path) -> None:
+        job = {"cluster": "c", "job": "parallax", "instance": "a"}
+        two, steps, ends = {"broker_id": "2"}, 60, 40
+
+        def until(first: float | None, then: float | None) -> list[float | None]:
+            return [first if n < ends else then for n in range(steps)]
+
+        given: dict[str, list[float | None]] = {
+            promtool.series(name, job | labels): values
+            for name, labels, values in (
+                ("build_info", {}, until(1, 1)),
+                ("findings_loaded", {}, until(1, 1)),
+                ("start_time_seconds", {}, until(-7200, -7200)),
+                ("heartbeat_timestamp_seconds", {}, [15.0 * n for n in range(steps)]),
+                ("replicas_offline", two, until(3, None)),
+                ("broker_reachable", two, until(1, 0)),
+                ("replicas_offline", {"broker_id": "3"}, until(3, 0)),
+                ("broker_reachable", {"broker_id": "3"}, until(1, 1)),
+                ("finding_state", FINDING | {"state": "confirmed"}, until(1, 0)),
+                ("finding_state", FINDING | {"state": "exposed"}, until(0, 1)),
+                ("finding_acknowledged", FINDING, until(15, 0)),
+                ("replica_late_timestamp_seconds", PARTITION | two | {"reason": "passed"}, until(15, None)),
+                ("replica_outage_info", two | {"headline": "Broker 2 is away", "now": "Now."}, until(15, None)),
+                ("replica_outage_info", two | {"headline": "Broker 2 is back", "now": "In time."}, until(None, 16)),
+                ("replica_outage_end_timestamp_seconds", two, until(None, 600)),
+                ("reading_paused_timestamp_seconds", {"broker_id": "2"}, until(-7200, -7200)),
+                ("reading_paused_timestamp_seconds", {"broker_id": "all"}, until(-7200, -7200)),
+                ("unauthorized_replicas", {"topic": "orders", "reason": "credentials"}, until(12345678, 12345678)),
+                ("unauthorized_replicas", {"topic": "orders", "reason": "read"}, until(1, 1)),
+                ("findings_unlisted", {}, until(1234567, 1234567)),
+            )
+        }
+        said = promtool.said(tmp_path, given, ends * STEP_S, STEP_S)
+        offline = said["ParallaxReplicaOffline"]
+        assert [one["resolved_turn"] for one in offline] == ["It has become worse: ", ""]
+        assert offline[0]["resolved_description"] == "Broker 2 does not answer at all now."
+        assert offline[1]["resolved_description"].startswith("Broker 3 answers for all of its replicas again.")
+        (known,) = said["ParallaxFindingAcknowledged"]
+        assert known["resolved_turn"] == "It has become worse: "
+        assert known["resolved_summary"].startswith("It has become worse: ")
+        (removal,) = said["ParallaxReplicaRemoval"]
+        assert removal["summary"] == "Broker 2 is back (cluster c)"
+        paused = [one["description"] for one in said["ParallaxReadingPaused"]]
+        assert ["--broker 2 -c" in one for one in paused] == [True, False]
+        assert "resume -c" in paused[1]
+        rejected, missing = (one["description"] for one in said["ParallaxUnauthorized"])
+        assert rejected.startswith("12345678 replicas")
+        assert "password" in rejected
+        assert "acl" not in rejected
+        assert "read: grant it (kafka-acls.sh)" in missing
+        assert said["ParallaxFindingsUnlisted"][0]["description"].startswith("1234567 more")
+
+    @pytest.mark.parametrize("others", [True, False], ids=["beside another cluster", "alone"])
+    def test_a_dead_job_is_absent_and_its_alerts_stand_for_as_long_as_prometheus_has_its_target(
+        others: bool, tmp_path: Path
+    ) -> None:
+        minutes, dies, unlisted = 31 * 60, 60, 29 * 60
+        given: dict[str, list[float | None]] = {}
+        for cluster in ("a", "b") if others else ("a",):
+            stops = dies if cluster == "a" else minutes
+            target = {"job": "parallax", "instance": cluster}
+            up = [1.0 if n < stops else 0.0 if n < unlisted else None for n in range(minutes)]
+            given[promtool.series("up", target)] = up
+            is_a = float(cluster == "a")
+            for name, labels, value, step in (
+                ("build_info", {"version": "1"}, 1.0, 0),
+                ("findings_loaded", {}, 1.0, 0),
+                ("start_time_seconds", {}, 0.0, 0),
+                ("heartbeat_timestamp_seconds", {}, 0.0, 60),
+                ("storage_info", {"storage_id": cluster}, 1.0, 0),
+                ("broker_reachable", {"broker_id": "2"}, 1.0 - is_a, 0),
+                ("finding_state", FINDING | {"state": "exposed"}, is_a, 0),
+                ("finding_acknowledged", FINDING, 60.0 * is_a, 0),
+                ("finding_info", FINDING | {"headline": "H"}, 60.0, 0),
+            ):
+                if cluster == "a" or "finding_id" not in labels:
+                    values = [value + step * n if n < stops else None for n in range(minutes)]
+                    given[promtool.series(name, {"cluster": cluster} | target | labels)] = values
+        names = ["Absent", "BrokerUnreachable", "DivergenceExposed", "FindingAcknowledged"]
+        fires = 'count by (alertname, cluster) (ALERTS{alertname!="ParallaxWatchdog", alertstate="firing"})'
+        standing = [(f'{{alertname="Parallax{name}", cluster="a"}}', 1.0) for name in names]
+        at = (dies + 10, 24 * 60, dies + 24 * 60 - 3, dies + 24 * 60 + 3, dies + 24 * 60 + 30, unlisted - 1)
+        said = ('count(finding:parallax_said{finding_id="f1", headline="H"})', unlisted - 1, [("{}", 1.0)])
+        nobody = [('{alertname="ParallaxAbsent"}', 1.0)] * (not others)
+        asked = [*((fires, n, standing) for n in at), said, (fires, unlisted + 20, nobody)]
+        promtool.run_tests(tmp_path, promtool.document(given, asked, step_s=60))
+
     def test_a_rule_is_not_pending_of_what_is_no_more_though_the_job_has_just_been_started(tmp_path: Path) -> None:
         given, asked = {}, []
         for alert, one in LASTING.items():
@@ -155,6 +242,17 @@ def test_the_series_of_the_cases_and_of_the_week_are_those_that_the_job_exposes(
         name, labels = series.rstrip("}").split("{")
         if name != "up":
             assert set(re.findall(r"(\w+)=\"", labels)) <= reference[name], series
+
+
+def test_no_alert_prints_its_value_as_prometheus_writes_a_large_number() -> None:
+    printed = [
+        (alert["alert"], found)
+        for alert in ALERTS
+        for text in alert["annotations"].values()
+        for found in re.findall(r"\{\{-? *(\$value[^}]*|\.Value[^}]*) *-?\}\}", text)
+    ]
+    assert printed
+    assert {found.strip() for _, found in printed} == {"$value | humanizeDuration"}
 
 
 def test_each_rule_has_a_case_in_which_it_fires() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
-from parallax.alerting.conditions import CONDITIONS, UNSAID, Suffered, commands
+from parallax.alerting.conditions import CONDITIONS, UNSAID, Suffered, fields
 from parallax.alerting.listing import (
     ALARMS,
     FindingState,
@@ -255,7 +255,7 @@ def of_condition(suffered: Suffered, known: Alert | None, places: Places) -> Ale
     if known is not None and known.ends_at is None and known.rank < _rank(state):
         state = known.state
     condition = CONDITIONS[state]
-    said = {**UNSAID, **suffered.about, **suffered.labels, **commands(places.shell)}
+    said = {**UNSAID, **suffered.about, **suffered.labels, **fields(places.shell, suffered.labels)}
     annotations = {
         "summary": places.named(condition.headline.format_map(said)),
         "description": condition.description.format_map(said),
@@ -291,7 +291,7 @@ def over(alert: Alert, at: datetime, places: Places, event: Finding | None = Non
     """
     if alert.is_of_the_job:
         condition = CONDITIONS[alert.state]
-        said = {**UNSAID, **alert.annotations, **alert.labels, **commands(places.shell)}
+        said = {**UNSAID, **alert.annotations, **alert.labels, **fields(places.shell, alert.labels)}
         summary = places.named(condition.was.format_map(said))
         how = alert.annotations.get(_OUTCOME) or condition.left.format_map(said)
     else:

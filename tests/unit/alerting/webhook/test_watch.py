@@ -59,7 +59,9 @@ def test_a_job_without_an_alertmanager_says_what_it_suffers_and_beats_only_while
         state.update_refusals([("orders", 0, 2)], MissingRight.READ, "not authorized")
         until(lambda: receiver.messages, "the message")
         text = receiver.messages[0].body["text"]
-        assert text.startswith("*FIRING* Parallax is not authorized to read orders (cluster lab)\n• What its replicas")
+        assert text.startswith(
+            "*FIRING* Parallax is not authorized to read orders (cluster lab)\n• The right that is missing"
+        )
         assert "<https://monitor.example/|Page>" in text
         state.update_findings(FindingsStatus(error="full"))
         seen = watch.looks
