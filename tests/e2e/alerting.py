@@ -28,12 +28,17 @@ Labels = Mapping[str, str]
 
 UNHEARD = re.compile(r"^\{\{ if eq \$value -1\.0 \}\}.*?\{\{ else \}\}(.*)\{\{ end \}\}$", re.DOTALL)
 """An annotation that says something else while the job says nothing; the group is what it says while it speaks."""
-RULES: Mapping[str, Mapping[str, Any]] = {
-    rule["alert"]: rule | {"annotations": {k: UNHEARD.sub(r"\1", text) for k, text in rule["annotations"].items()}}
+_ALL = [
+    rule
     for group in yaml.safe_load((ROOT / "deploy/prometheus/parallax-rules.yaml").read_text())["groups"]
     for rule in group["rules"]
+]
+RULES: Mapping[str, Mapping[str, Any]] = {
+    rule["alert"]: rule | {"annotations": {k: UNHEARD.sub(r"\1", text) for k, text in rule["annotations"].items()}}
+    for rule in _ALL
     if "alert" in rule
 }
+_RECORDED = {rule["record"]: rule["expr"] for rule in _ALL if "record" in rule}
 CRITICAL, LESS_GRAVE = (
     [alarm.name for alarm in ALARMS.values() if (alarm.severity is Severity.CRITICAL) is wanted]
     for wanted in (True, False)
@@ -44,8 +49,13 @@ says each end again after a minute (`--rules.alert.resend-delay`)."""
 
 
 def label_sets(alert: str) -> list[frozenset[str]]:
-    """The names of labels that a rule keeps from its series, in each way in which its expression aggregates."""
-    found = re.findall(r"\bby \(([^)]*)\)", RULES[alert]["expr"])
+    """The names of labels that a rule keeps from its series, in each way in which its expression aggregates.
+
+    A recorded series that the rule takes as it is has the labels of its own expression.
+    """
+    expr = RULES[alert]["expr"]
+    as_it_is = [_RECORDED[name] for name in re.findall(r"\((\w+:\w+:\w+) unless\b", expr)]
+    found = [names for one in (expr, *as_it_is) for names in re.findall(r"\bby \(([^)]*)\)", one)]
     return [frozenset(re.split(r",\s*", names)) for names in found if names != "finding_id"] or [frozenset()]
 
 

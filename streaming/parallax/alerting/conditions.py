@@ -412,7 +412,7 @@ UNSAID = {
 
 DANGER = ": it may miss deletions"
 """What is said of an outage that has become a danger, until its end is known (``{danger}``)."""
-REJECTED = "The brokers reject the user, the password or the mechanism: mend the settings (sasl.*), no right."
+REJECTED = "The brokers reject the user, the password or the mechanism: mend the SASL settings, no right."
 MISSING = "The right that is missing is {reason}: grant it (kafka-acls.sh)."
 """What ends that the brokers refuse to have a topic read (``{remedy}``): formats, by what they refuse."""
 
