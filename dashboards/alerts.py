@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from dashboards.expressions import HAPPENED, LAST_WORDS, OPTIONS, PAGE, Expressions, Heard
+from dashboards.expressions import HAPPENED, OPTIONS, PAGE, Expressions, Heard
 from dashboards.parameters import Parameters
 from parallax.alerting.conditions import CONDITIONS, DANGER, MISSING, PAUSED_ALL, REJECTED, UNSAID
 from parallax.model import MissingRight
@@ -23,7 +23,7 @@ NOBODY_KNOWS = "Nobody knows whether this is over: "
 """Before what an alert was about that ends for want of news (annotation ``resolved_turn``)."""
 _UNHEARD, _ELSE, _END = "{{ if eq $value -1.0 }}", "{{ else }}", "{{ end }}"
 _LAST = f"{{{{ if eq $value 0.0 {float(HAPPENED)} }}}}"
-"""An alert on a recorded series fires for the last time (`Expressions.with_last_word`)."""
+"""An alert with a last word fires for the last time (`Expressions.elected`)."""
 _SILENT = (
     "Whether it goes on is not known: a job that watches the cluster is not scraped, or has compared nothing since its "
     "start."
@@ -88,21 +88,22 @@ class Alerts:
         wait: str | None = None,
         heard: Heard | None = None,
         turn: str = "",
+        has_last_word: bool = False,
     ) -> dict[str, Any]:
         """An alert that goes on while its job says nothing (`Expressions.or_unheard`), and then says so.
 
-        What the job's own messages speak of as well says there what it was (`CONDITIONS`). An alert on a
-        series with a last word (`LAST_WORDS`) says its end then. Where ``turn`` is not empty by the last word, nothing
-        is over.
+        What the job's own messages speak of as well says there what it was (`CONDITIONS`). If ``expr`` itself goes on
+        so and fires once more at the end, the alert has a last word and says its end then. Where ``turn`` is not empty
+        by the last word, nothing is over.
         """
         was, left = past or Of(name, self._p).past
         now, meaning = summary, description
-        if has_last_word := expr in LAST_WORDS:
+        if has_last_word:
             now, meaning = (f"{_LAST}{end}{_ELSE}{said}{_END}" for end, said in ((was, now), (left, meaning)))
         past = f"{_UNHEARD}{NOBODY_KNOWS}{summary}{_ELSE}{was}{_END}", f"{_UNHEARD}{_SILENT}{_ELSE}{left}{_END}"
         said = f"{_UNHEARD}{_SILENT}{_ELSE}{meaning}{_END}"
         turn = f"{_UNHEARD}{NOBODY_KNOWS}{f'{_ELSE}{turn}' if turn else ''}{_END}"
-        lasts = self._e.with_last_word(expr, name) if has_last_word else self._e.or_unheard(expr, name, heard)
+        lasts = expr if has_last_word else self._e.or_unheard(expr, name, heard)
         return self._says(name, lasts, severity, now, said, past, wait=wait, resolved_turn=turn)
 
     def _says(

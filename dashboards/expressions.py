@@ -17,6 +17,7 @@ from parallax.alerting.listing import ALARMS, FindingState, Turn
 from parallax.model import Severity
 
 FINDING = "cluster, topic, partition, finding_id"
+REPLICA = "cluster, topic, partition, broker_id"
 TARGET = "cluster, job, instance"
 WORKS = "cluster:parallax_works:min"
 """1 where all jobs of a cluster work, 0 where one does not. Nothing once `TARGETS` has none."""
@@ -61,8 +62,6 @@ UNANSWERED = -2
 """The last value of an alert: the broker does not answer at all any more."""
 OUTGROWN = 2
 """The last value of an alert: the acknowledged finding has become worse."""
-LAST_WORDS = frozenset({ELECTION})
-"""The recorded series whose alerts fire once more when they are over, to say what is so then."""
 
 ANSWERS = "broker:parallax_answers:max"
 """The brokers that have answered a job when it last asked, with 0."""
@@ -332,17 +331,17 @@ class Expressions:
         new = f"({heard.series} unless on ({heard.by}) {heard.series} {_BEFORE})"
         return f"{found} or 0 * {fires} + on ({heard.by}) group_left () {new}"
 
-    def with_last_word(self, recorded: str, name: str) -> str:
-        """A recorded series that fires, and fires once more when it is over: with `HAPPENED`, or with 0.
+    def elected(self, name: str) -> str:
+        """`ELECTION` as it fires, and once more when it is over: with `HAPPENED`, or with 0.
 
         While nobody speaks, it is -1. In the last evaluation the alert says what is so then. Prometheus sends an end
         with these annotations.
         """
         fires = f"max without (alertname, alertstate, severity) ({firing(name)})"
-        was = f"({fires} and {recorded} {_BEFORE} or {fires} and on ({TARGET}) {UNHEARD} {_BEFORE})"
-        over = f"({was} unless {recorded} unless on ({TARGET}) {UNHEARD})"
-        real = f"max by (cluster, topic, partition, broker_id) ({self.of('preferred_leader_unsafe')}) == 0"
-        return f"{self.or_unheard(recorded, name)} or {HAPPENED} * ({over} and {real}) or 0 * {over}"
+        was = f"({fires} and {ELECTION} {_BEFORE} or {fires} and on ({TARGET}) {UNHEARD} {_BEFORE})"
+        over = f"({was} unless {ELECTION} unless on ({TARGET}) {UNHEARD})"
+        real = f"max by ({REPLICA}) ({self.of('preferred_leader_unsafe')}) == 0"
+        return f"{self.or_unheard(ELECTION, name)} or {HAPPENED} * ({over} and {real}) or 0 * {over}"
 
     def settled(self, metric: str, by: str, *matchers: str) -> Heard:
         """What jobs say that are not silent, by a metric that each has of all that it watches."""
@@ -351,7 +350,7 @@ class Expressions:
     def election(self, wait: str) -> str:
         """What `ELECTION` records, for an alert that waits a time."""
         series = self.known("preferred_leader_unsafe", wait=wait, told_with="heartbeat_timestamp_seconds")
-        return f"max by (cluster, topic, partition, broker_id) ({series}) > 0"
+        return f"max by ({REPLICA}) ({series}) > 0"
 
     def answers(self) -> str:
         """What `ANSWERS` records."""

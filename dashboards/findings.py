@@ -133,9 +133,10 @@ class FindingAlerts(Alerts):
         summary = f"{{{{ if {_IS_OPEN} }}}}Whether the next election of {WHERE}{FOR} makes a wrong replica the leader "
         summary += f"is not known yet{{{{ else }}}}The next election of {WHERE}{FOR} makes a wrong replica the leader"
         left = f"The findings about {WHERE} say what that means for its consumers, and what to run."
+        name = "ParallaxUnsafeElection"
         return self._alert(
-            "ParallaxUnsafeElection",
-            ELECTION,
+            name,
+            self._e.elected(name),
             "warning",
             f"{summary}{{{{ end }}}}",
             f"{{{{ if {_IS_OPEN} }}}}{open_}{{{{ else }}}}{wrong}{{{{ end }}}}",
@@ -145,6 +146,7 @@ class FindingAlerts(Alerts):
             ),
             wait=self._p.first_for,
             turn=_if_elected(_HAPPENED),
+            has_last_word=True,
         )
 
     def _by_state(self, *, is_critical: bool) -> list[dict[str, Any]]:

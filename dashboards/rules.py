@@ -16,6 +16,7 @@ from dashboards.expressions import (
     HEARD,
     OPTIONS,
     PAGE,
+    REPLICA,
     SERVES,
     SILENT,
     TARGET,
@@ -41,7 +42,6 @@ _REACHABLE = "parallax_broker_reachable"
 _UNKNOWN = f'reason!~"{"|".join(["copying", *NO_OUTAGE])}"'
 _PASSED = 'reason="passed"'
 _OF_AN_OUTAGE = f'reason!~"{"|".join(NO_OUTAGE)}"'
-
 
 _REACHED = (
     f'{{{{ with query (printf "max({_REACHABLE}{{cluster=%q, broker_id=%q}})" $labels.cluster $labels.broker_id) }}}}'
@@ -285,15 +285,14 @@ class Rules(Alerts):
     def _absences(self) -> list[dict[str, Any]]:
         """Before anything diverges. One alert for each broker, for one that is away has replicas of many partitions."""
         p = self._p
-        replica = "cluster, topic, partition, broker_id"
-        since = f"max by ({replica}) ({self._e.of('replica_absent_since_timestamp_seconds')})"
-        bound = f"min by ({replica}) ({self._e.of('replica_removal_bound_timestamp_seconds')})"
+        since = f"max by ({REPLICA}) ({self._e.of('replica_absent_since_timestamp_seconds')})"
+        bound = f"min by ({REPLICA}) ({self._e.of('replica_removal_bound_timestamp_seconds')})"
         share = f"((time() - {since}) / ({bound} - {since}))"
         left = f"({bound} - time())"
         by_broker = "by (cluster, broker_id)"
 
         def late(matcher: str) -> str:
-            return f"max by ({replica}) ({self._e.of('replica_late_timestamp_seconds', matcher)})"
+            return f"max by ({REPLICA}) ({self._e.of('replica_late_timestamp_seconds', matcher)})"
 
         def until_told(name: str, expr: str) -> str:
             """An outage that is over goes on for as long as the job says what came of it: the last word is that."""

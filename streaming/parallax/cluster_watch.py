@@ -6,7 +6,6 @@ would notice the wrong address while other addresses answer.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 
 import structlog
@@ -14,6 +13,7 @@ import structlog
 from parallax.errors import one_line
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import OtherCluster
+from parallax.rounds import Rounds
 
 log = structlog.get_logger(__name__)
 
@@ -23,7 +23,7 @@ Mismatches = Mapping[str, str]
 """By address, ``host:port``: the id of the other cluster that answers there; empty where it gives none."""
 
 
-class ClusterWatch:
+class ClusterWatch(Rounds):
     """A thread that asks every ten seconds which cluster answers at each address.
 
     The addresses are those of ``bootstrap.servers``, and those that the brokers advertise.
@@ -34,21 +34,10 @@ class ClusterWatch:
     """
 
     def __init__(self, client: ReplicaClient, on_look: Callable[[Mismatches], None]) -> None:
+        super().__init__("clusters", EVERY_S, is_prompt=True)
         self._client = client
         self._on_look = on_look
         self._seen: Mismatches = {}
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="clusters", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread. It asks immediately, and then every `EVERY_S` seconds."""
-        self._thread.start()
-
-    def stop(self, timeout_s: float = 10.0) -> None:
-        """Stop the thread, and wait for it up to ``timeout_s`` seconds."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout_s)
 
     def look(self) -> None:
         """Ask at each address which cluster answers, and log the addresses for which that has changed."""
@@ -71,15 +60,14 @@ class ClusterWatch:
         self._seen = found
         self._on_look(found)
 
-    def _run(self) -> None:
-        while True:
-            try:
-                self.look()
-            except Exception as error:  # noqa: BLE001 - a fault in one look must not be the last of them
-                what = "which cluster answers there is asked again"
-                log.warning("the addresses could not be asked for their cluster", error=one_line(error), what=what)
-            if self._stop.wait(EVERY_S):
-                return
+    def failed(self, error: Exception) -> None:
+        """Log that the addresses could not be asked.
+
+        Args:
+            error: what the look has raised.
+        """
+        what = "which cluster answers there is asked again"
+        log.warning("the addresses could not be asked for their cluster", error=one_line(error), what=what)
 
 
 __all__ = ["EVERY_S", "ClusterWatch", "Mismatches"]

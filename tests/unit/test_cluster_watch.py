@@ -61,10 +61,8 @@ def test_an_address_that_goes_to_another_cluster_and_back_is_logged_once_each(
     assert (ended["log_level"], ended["address"]) == ("warning", "b:2")
 
 
-def test_one_look_that_fails_is_not_the_last(
-    watch: ClusterWatch, client: Client, looks: list[Mismatches], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("parallax.cluster_watch.EVERY_S", 0.01)
+def test_one_look_that_fails_is_not_the_last(watch: ClusterWatch, client: Client, looks: list[Mismatches]) -> None:
+    watch.every_s = 0.01
     client.answers = None
     watch.start()
     client.answers = OTHER

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from enum import IntEnum
 
 from parallax.alerting.blind import Cause, alone, hiding
@@ -53,8 +52,8 @@ def _of(
     pending = snapshot.findings.pending.get(place, 0)
     hanging = [one for one in snapshot.hanging if one.one.place == place]
     coverage = snapshot.coverage.get(place)
-    made = Doubts.made(coverage, pending, single, more, findings=findings, hanging=hanging)
-    return replace(made, unconfirmed=snapshot.findings.unconfirmed).fitness(brokers, findings)
+    made = Doubts.made(coverage, pending, single, more, findings, hanging, snapshot.findings.unconfirmed)
+    return made.fitness(brokers, findings)
 
 
 def _by_place(absences: Absences) -> dict[TopicPartition, Absences]:

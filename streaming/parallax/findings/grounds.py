@@ -211,4 +211,4 @@ def are(brokers: Collection[int], one: str, many: str) -> str:
     return f"{brokers_text(brokers).capitalize()} {one if len(brokers) == 1 else many}"
 
 
-__all__ = ["Grounds", "Leads", "are", "brokers_text", "grounds_of", "one_of"]
+__all__ = ["Grounds", "Leads", "are", "grounds_of", "one_of"]

@@ -7,7 +7,6 @@ neither ends a report nor starts its time again. `parallax.findings.hanging_life
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +23,7 @@ from parallax.moments import time_text
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
 from parallax.replica.types import HowGone, TopicMetadata
+from parallax.rounds import Rounds
 from parallax.runbook import RUNBOOK
 from parallax.shell import Shell
 from parallax.views.control import refusals
@@ -261,7 +261,7 @@ class HangingWatch:
         return known
 
 
-class HangingThread:
+class HangingThread(Rounds):
     """Looks for hanging transactions every ten seconds in a thread, and logs what has changed.
 
     After a failure it tries again in the next round.
@@ -285,6 +285,7 @@ class HangingThread:
         shell: Shell,
         runbook: str = RUNBOOK,
     ) -> None:
+        super().__init__("hanging transactions", _ROUND_S)
         self._watch = watch
         self._stands = stands
         self._on_round = on_round
@@ -294,36 +295,34 @@ class HangingThread:
         self._known = {one.one.identity: one for one in watch.reported}
         self._unseen: set[tuple[TopicPartition, int, int]] = set()
         self._recorded = watch.reported
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="hanging transactions", daemon=True)
 
     def start(self) -> None:
         """Report the transactions that the previous job reported, and start the thread."""
         self._on_round(self._recorded)
-        self._thread.start()
+        super().start()
 
-    def stop(self) -> None:
-        """Stop the thread; return when it has ended, at the latest after 10 seconds."""
-        self._stop.set()
-        self._thread.join(10)
+    def look(self) -> None:
+        """Look once. That it could not be asked is logged once, until it can be asked again."""
+        try:
+            found = self._watch.round(self._stands())
+            self._on_round(found)
+            self._log(found)
+            self._is_failing = False
+            self._record(found)
+        except ReplicaError as error:
+            if not self._stop.is_set() and not self._is_failing:
+                self._is_failing = True
+                what = "a hanging transaction is not reported until the coordinators answer; it is asked again"
+                log.warning("whether a transaction hangs could not be asked", error=one_line(error), what=what)
 
-    def _run(self) -> None:
-        while not self._stop.wait(_ROUND_S):
-            try:
-                found = self._watch.round(self._stands())
-                self._on_round(found)
-                self._log(found)
-                self._is_failing = False
-                self._record(found)
-            except ReplicaError as error:
-                if not self._stop.is_set() and not self._is_failing:
-                    self._is_failing = True
-                    what = "a hanging transaction is not reported until the coordinators answer; it is asked again"
-                    log.warning("whether a transaction hangs could not be asked", error=one_line(error), what=what)
-            except Exception:
-                log.exception(
-                    "whether a transaction hangs could not be asked, by a fault of Parallax; it is asked again"
-                )
+    def failed(self, error: Exception) -> None:
+        """Log a fault of Parallax.
+
+        Args:
+            error: what the look has raised.
+        """
+        what = "whether a transaction hangs could not be asked, by a fault of Parallax; it is asked again"
+        log.error(what, exc_info=error)
 
     def _record(self, found: tuple[Hanging, ...]) -> None:
         if found == self._recorded:

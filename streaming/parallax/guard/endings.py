@@ -96,7 +96,11 @@ class Outage:
 
         Topics that are gone are left out, unless all are.
         """
-        return named(place.topic for place in self.places - self.gone or self.places)
+        return named(place.topic for place in self.left_of(self.places))
+
+    def left_of(self, places: frozenset[TopicPartition]) -> frozenset[TopicPartition]:
+        """Return those of some of its partitions that are not gone; all of them if all are."""
+        return places - self.gone or places
 
     @property
     def ending(self) -> Ending | None:

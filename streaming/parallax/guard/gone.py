@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 
 import structlog
@@ -11,6 +10,7 @@ from parallax.errors import one_line
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
+from parallax.rounds import Rounds
 
 log = structlog.get_logger(__name__)
 
@@ -38,7 +38,7 @@ def gone(client: ReplicaClient, partitions: Partitions) -> Partitions:
     }
 
 
-class GoneThread:
+class GoneThread(Rounds):
     """Asks again and again which partitions no longer exist, in a thread of its own.
 
     Args:
@@ -55,21 +55,10 @@ class GoneThread:
         on_look: Callable[[Partitions], None],
         every_s: float,
     ) -> None:
+        super().__init__("gone topics", every_s, is_prompt=True)
         self._client = client
         self._partitions = partitions
         self._on_look = on_look
-        self._every_s = every_s
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="gone topics", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread. It asks immediately."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop the thread."""
-        self._stop.set()
-        self._thread.join(10)
 
     def look(self) -> None:
         """Ask once. While no broker answers, what was known before counts."""
@@ -78,14 +67,13 @@ class GoneThread:
         except ReplicaError as error:
             log.debug("which topics are gone is not known", error=one_line(error))
 
-    def _run(self) -> None:
-        while True:
-            try:
-                self.look()
-            except Exception:
-                log.exception("which topics are gone is not known, by a fault of Parallax; it is asked again")
-            if self._stop.wait(self._every_s):
-                return
+    def failed(self, error: Exception) -> None:
+        """Log a fault of Parallax.
+
+        Args:
+            error: what the look has raised.
+        """
+        log.error("which topics are gone is not known, by a fault of Parallax; it is asked again", exc_info=error)
 
 
 __all__ = ["GoneThread", "gone"]

@@ -213,7 +213,7 @@ def headline(outage: Outage, absent: Collection[Absence], late: Collection[Late]
     mine = sorted((one for one in absent if one.broker == outage.broker), key=_urgency)
     topics = first_of(one.place.topic for one in mine) if mine else outage.topics
     if stage in _LATE:
-        copied = {one.place for one in _late(outage, late)} or outage.late - outage.gone or outage.late
+        copied = {one.place for one in _late(outage, late)} or outage.left_of(outage.late)
         topics = named(place.topic for place in copied)
     return f"Broker {outage.broker} {stage} ({topics})"
 

@@ -8,7 +8,6 @@ alone.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -26,6 +25,7 @@ from parallax.replica import kernels
 from parallax.replica.client import FetchedPartition, FetchPosition, ReplicaClient, TopicMetadata
 from parallax.replica.decode import Columns, ContentHasher, decode
 from parallax.replica.errors import ReplicaError
+from parallax.rounds import Rounds
 
 log = structlog.get_logger(__name__)
 
@@ -276,7 +276,7 @@ class PointedReads:
         return known
 
 
-class PointedThread:
+class PointedThread(Rounds):
     """Makes pointed reads in a thread of its own; after a failure it tries again.
 
     A *pointed read* is of offsets that an absent replica lacks, from another replica's log.
@@ -295,37 +295,33 @@ class PointedThread:
         absences: Callable[[], Sequence[Absence]],
         on_read: Callable[[Sequence[Reading]], None],
     ) -> None:
-        self._stop = threading.Event()
+        super().__init__("pointed reads", ROUND_S)
         lead_ms = int(settings.guard.lead_s * 1000)
         self._reads = PointedReads(client, lead_ms, settings.findings, self._wait)
         self._absences = absences
         self._on_read = on_read
-        self._thread = threading.Thread(target=self._run, name="pointed reads", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread that makes pointed reads."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop the thread that makes pointed reads."""
-        self._stop.set()
-        self._thread.join(10)
 
     def _wait(self, seconds: float) -> None:
         if self._stop.wait(seconds):
             raise ReplicaError("the job ends")
 
-    def _run(self) -> None:
-        while not self._stop.wait(ROUND_S):
-            try:
-                readings = self._reads.round(self._absences())
-                if readings:
-                    self._on_read(readings)
-            except ReplicaError as error:
-                if not self._stop.is_set():
-                    log.warning("what absent replicas lack was not read; it is tried again", error=one_line(error))
-            except Exception:
-                log.exception("what absent replicas lack was not read, by a fault of Parallax; it is tried again")
+    def look(self) -> None:
+        """Make the reads of one round. What could not be read is logged, unless the job ends."""
+        try:
+            readings = self._reads.round(self._absences())
+            if readings:
+                self._on_read(readings)
+        except ReplicaError as error:
+            if not self._stop.is_set():
+                log.warning("what absent replicas lack was not read; it is tried again", error=one_line(error))
+
+    def failed(self, error: Exception) -> None:
+        """Log a fault of Parallax.
+
+        Args:
+            error: what the round has raised.
+        """
+        log.error("what absent replicas lack was not read, by a fault of Parallax; it is tried again", exc_info=error)
 
 
 __all__ = ["PointedReads", "PointedThread", "part_of", "span_ms"]

@@ -236,8 +236,7 @@ class OffRounds:
             EventLogError: the table cannot be read.
         """
         is_first = self._table is None
-        if self._table is None and GuardTable.is_there(self._storage):
-            self._table = GuardTable(self._storage, create=False)
+        self._table = self._table or GuardTable.opened(self._storage)
         if self._table is not None:
             self._record.take_in(self._table.news())
             if is_first:

@@ -386,7 +386,7 @@ def hindrances(settings: Settings, repairs: Collection[Repair]) -> dict[str, str
 
 def _known(storage: str, wanted: str, command: str, say: Say) -> tuple[RepairTable, Record, Repair]:
     """The table of repairs, what is on record there, and the repair that is meant: nobody is at work on it."""
-    table = RepairTable(storage, create=False) if RepairTable.is_there(storage) else None
+    table = RepairTable.opened(storage)
     record = Record()
     if table is not None:
         record.take_in(table.news())

@@ -161,6 +161,7 @@ class Doubts:
         more: Collection[str] = (),
         findings: Collection[Finding] = (),
         hanging: Collection[Hanging] = (),
+        unconfirmed: Mapping[str, Collection[int]] | None = None,
     ) -> Doubts:
         """Make them from what is known of the partition.
 
@@ -171,12 +172,13 @@ class Doubts:
             more: further phrases that count for every replica, e.g. that no job watches.
             findings: the findings about the partition that are not over.
             hanging: the transactions that hang in the partition, or are open for too long.
+            unconfirmed: as the attribute; None for no finding.
         """
         waiting = [_waiting_in_words(pending)] if pending else []
         stopped = [hanging_in_words(hanging)] if hanging else []
         frozen = frozenset(one.finding_id for one in findings if is_frozen(one))
         compared_to = UNKNOWN if coverage is None else _compared_to(coverage, is_stopped=bool(frozen or hanging))
-        return cls((*more, *uncompared(coverage), *waiting, *stopped), single, frozen, compared_to)
+        return cls((*more, *uncompared(coverage), *waiting, *stopped), single, frozen, compared_to, unconfirmed or {})
 
     def of(self, broker: int, mended: Collection[str] = ()) -> list[str]:
         """The phrases that count for the replica of one broker; empty if nothing speaks against it.

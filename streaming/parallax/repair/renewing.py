@@ -37,8 +37,7 @@ class Renewing:
         The first call returns all that is on record.
         """
         try:
-            if self._table is None and RepairTable.is_there(self._storage):
-                self._table = RepairTable(self._storage, create=False)
+            self._table = self._table or RepairTable.opened(self._storage)
             events = self._table.news() if self._table is not None else []
         except EventLogError as error:
             what = "findings about replicas that are repaired meanwhile are looked at in their turn only"

@@ -89,8 +89,8 @@ def read_record(storage: str) -> Record:
         EventLogError: the table cannot be read.
     """
     record = Record()
-    if RepairTable.is_there(storage):
-        record.take_in(RepairTable(storage, create=False).news())
+    if (table := RepairTable.opened(storage)) is not None:
+        record.take_in(table.news())
     return record
 
 

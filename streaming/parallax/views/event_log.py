@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -101,6 +101,18 @@ class EventLog(Generic[E]):
             return DeltaTable.is_deltatable(rust_uri(storage, cls.name))
         except _FAILURES as error:
             raise EventLogError(f"storage.path: {storage}: cannot be read ({one_line(error)})") from error
+
+    @classmethod
+    def opened(cls, storage: str) -> Self | None:
+        """Open the log that a storage has; None if it has none.
+
+        Args:
+            storage: ``storage.path``.
+
+        Raises:
+            EventLogError: the path cannot be read.
+        """
+        return cls(storage, create=False) if cls.is_there(storage) else None
 
     def _made(self) -> DeltaTable:
         configuration: Mapping[str, str | None] = {"delta.appendOnly": "true"}

@@ -8,13 +8,13 @@ during the pause are unknown until they are read. They stay unknown if something
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from parallax.errors import is_text, one_line
+from parallax.rounds import Rounds
 from parallax.source.feedback import ALL
 from parallax.views.control import FOLDER, read_document, refusals, write_document
 
@@ -167,7 +167,7 @@ def _write(storage: str, standing: Paused) -> None:
         raise PauseError(f"storage.path: {storage}: {one_line(error)}; it must be one that can be written") from error
 
 
-class PauseWatch:
+class PauseWatch(Rounds):
     """Looks every two seconds for which brokers an operator has paused reading, in a thread of its own.
 
     The file that says so is called the *switch*.
@@ -179,11 +179,10 @@ class PauseWatch:
     """
 
     def __init__(self, storage: str, on_look: Callable[[Paused], None], on_failure: Callable[[str], None]) -> None:
+        super().__init__("pause", EVERY_S)
         self._storage = storage
         self._on_look = on_look
         self._on_failure = on_failure
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="pause", daemon=True)
 
     def start(self) -> None:
         """Look at the switch once, and then every two seconds.
@@ -191,27 +190,15 @@ class PauseWatch:
         Raises:
             OSError: ``on_look`` has failed, because what it writes to cannot be written.
         """
-        self._look()
-        self._thread.start()
-
-    def stop(self, timeout_s: float = 10.0) -> None:
-        """Stop looking at the switch, and wait for a look that is going on.
-
-        Args:
-            timeout_s: how many seconds to wait, at most.
-        """
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout_s)
+        self.look()
+        super().start()
 
     def look(self) -> None:
-        """Look at the switch once; a failure is reported, and the next look tries again."""
-        try:
-            self._look()
-        except Exception as error:  # noqa: BLE001 - a fault in one look must not be the last of them
-            self._on_failure(f"{type(error).__name__}: {one_line(error)}")
+        """Look at the switch once, and report a switch that cannot be read.
 
-    def _look(self) -> None:
+        Raises:
+            OSError: ``on_look`` has failed, because what it writes to cannot be written.
+        """
         try:
             standing = paused(self._storage)
         except PauseError as error:
@@ -219,9 +206,13 @@ class PauseWatch:
         else:
             self._on_look(standing)
 
-    def _run(self) -> None:
-        while not self._stop.wait(EVERY_S):
-            self.look()
+    def failed(self, error: Exception) -> None:
+        """Report that a look has failed.
+
+        Args:
+            error: what the look has raised.
+        """
+        self._on_failure(f"{type(error).__name__}: {one_line(error)}")
 
 
 __all__ = ["EVERY_S", "Pause", "PauseError", "PauseWatch", "Paused", "called", "in_words", "pause", "paused", "resume"]
