@@ -77,6 +77,8 @@ class Receiver:
 
         class Server(ThreadingHTTPServer):
             daemon_threads = True
+            request_queue_size = 1024
+            """Alertmanager posts the messages of all groups at once."""
 
             def handle_error(self, *_: object) -> None:
                 """Whoever has posted was killed, or waits no longer."""

@@ -14,6 +14,11 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def today() -> str:
+    """The current UTC date as text (ISO 8601)."""
+    return datetime.now(UTC).date().isoformat()
+
+
 def from_milliseconds(value: float) -> datetime:
     """Return ``value``, milliseconds since 1970 UTC, as a datetime in UTC."""
     return datetime.fromtimestamp(value / 1000, UTC)

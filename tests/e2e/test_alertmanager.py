@@ -14,7 +14,7 @@ from parallax.alerting.listing import ALARMS
 from parallax.lab.waiting import until
 from tests.e2e.alerting import CRITICAL, LESS_GRAVE, ONE_OF_EACH, Labels, Sent, alert, of_finding
 from tests.e2e.prometheus import INSTALLED, ROOT, Alertmanager
-from tests.receiver import Receiver
+from tests.receiver import Message, Receiver
 
 INHIBIT_RULES: list[Mapping[str, Any]] = yaml.safe_load((ROOT / "deploy/alertmanager/alertmanager.yaml").read_text())[
     "inhibit_rules"
@@ -166,11 +166,16 @@ class Told(Sent):
         names = self.known(labels)["status"]["inhibitedBy"]
         return [one["labels"] for one in self.alertmanager.alerts() if one["fingerprint"] in names]
 
+    @property
+    def messages(self) -> list[Message]:
+        """What has come. Alertmanager sends again, byte for byte, what it had no answer to in time: that is one."""
+        return list({(message.path, message.content): message for message in self.receiver.messages}.values())
+
     def sent(self, labels: Labels) -> list[str]:
         """The receivers that were sent an alert, each as often as it was."""
         return [
             message.path.removeprefix("/")
-            for message in self.receiver.messages
+            for message in self.messages
             for one in message.body["alerts"]
             if one["labels"] == labels
         ]
@@ -234,7 +239,7 @@ if INSTALLED:
     def test_findings_of_a_partition_with_the_same_alert_are_one_message(told: Told) -> None:
         sent = [
             (message.path, sorted(one["labels"]["finding_id"] for one in message.body["alerts"]))
-            for message in told.receiver.messages
+            for message in told.messages
             if message.body["groupLabels"].get("cluster") in ("grouped", "near-grouped")
         ]
         pages = [("/page", ["f1", "f2"]), ("/page", ["f4"]), ("/page", ["f5"]), ("/page", ["f6"])]
@@ -242,7 +247,7 @@ if INSTALLED:
 
     def test_all_jobs_of_a_cluster_that_are_away_are_one_message(told: Told) -> None:
         of = {"alertname": "ParallaxAbsent", "cluster": "away"}
-        (message,) = (m for m in told.receiver.messages if m.path == "/page" and m.body["groupLabels"] == of)
+        (message,) = (m for m in told.messages if m.path == "/page" and m.body["groupLabels"] == of)
         assert [one["labels"] for one in message.body["alerts"]] == [INCIDENTS["all jobs of a cluster are away"].source]
 
     def test_a_source_that_is_over_suppresses_nothing(tmp_path: Path) -> None:

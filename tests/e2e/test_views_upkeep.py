@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from parallax import moments
 from parallax.audit import frames, inputs
 from parallax.audit.agreeing import agreeing, recorded_blocks
 from parallax.audit.compare import Comparer, parse
@@ -22,7 +23,6 @@ from parallax.findings.seen import seen
 from parallax.findings.sight import What
 from parallax.model import FindingKind, IsolationLevel
 from parallax.source.offsets import Reader
-from parallax.views import recording
 from parallax.views.maintenance import Maintenance
 from parallax.views.positions import positions_since
 from parallax.views.settled import BLOCK, Settled
@@ -112,7 +112,7 @@ def test_an_audit_of_sums_alone_says_the_same_and_behind_a_difference_unknown(
 ) -> None:
     storage = str(tmp_path)
     create_tables(storage)
-    monkeypatch.setattr(recording, "today", lambda: "2026-01-01")
+    monkeypatch.setattr(moments, "today", lambda: "2026-01-01")
 
     def change(broker: int, _: IsolationLevel, row: dict[str, Any]) -> dict[str, Any]:
         return {**row, "content_hash": 1} if differs and broker == 2 and row["offset"] == BLOCK + 7 else row

@@ -7,6 +7,16 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
+from parallax import moments
+
+_TODAY = moments.today()
+
+
+@pytest.fixture(autouse=True)
+def _one_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that a test records over midnight are not of two dates, unless it says so."""
+    monkeypatch.setattr(moments, "today", lambda: _TODAY)
+
 
 @pytest.fixture(autouse=True)
 def _logs_as_by_default() -> Iterator[None]:

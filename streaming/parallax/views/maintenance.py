@@ -30,6 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
 
+from parallax import moments
 from parallax.config import StorageSettings
 from parallax.errors import one_line
 from parallax.model import ReadEvent, TopicPartition
@@ -41,7 +42,6 @@ from parallax.views.commits import Followed, TableLog
 from parallax.views.compaction import compact
 from parallax.views.parquet import BROKER
 from parallax.views.positions import last_rows, open_table, position_rows
-from parallax.views.recording import today
 from parallax.views.settled import Settled
 from parallax.views.shared import borrowed_on
 from parallax.views.sharing import Saved, share
@@ -292,7 +292,7 @@ def _carry_positions(storage: str, name: str, table: Any, oldest: date) -> None:
     if idle:
         dates: Any = files[f"partition.{RECORDED_ON}"]
         at_ms = order.last_of(files.filter(pc.less(dates, _day(oldest))))
-        carried, recorded_on, actions = old.take(idle), today(), []
+        carried, recorded_on, actions = old.take(idle), moments.today(), []
         for broker in sorted(set(carried[BROKER].to_pylist())):
             its = carried.filter(pc.equal(carried[BROKER], broker))
             places = map(TopicPartition, its["topic"].to_pylist(), its["partition"].to_pylist())

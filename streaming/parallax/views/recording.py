@@ -10,13 +10,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
+from parallax import moments
 from parallax.model import IsolationLevel, RowKind
 from parallax.source.options import replica_options
 from parallax.source.planning import Piece
@@ -76,11 +76,6 @@ class Recorded:
         They say how far each reader has read, and what happened there.
         """
         return pa.ipc.open_stream(self.positions).read_all()
-
-
-def today() -> str:
-    """The current UTC date, in the form of the partition column ``recorded_on``."""
-    return datetime.now(UTC).date().isoformat()
 
 
 class RecordingSource(DataSource):
@@ -165,7 +160,7 @@ class _ViewFile:
         from parallax.views.blocks import AddingUp
         from parallax.views.parquet import TableFile
 
-        self._isolation, self._broker, self._recorded_on = isolation, broker, today()
+        self._isolation, self._broker, self._recorded_on = isolation, broker, moments.today()
         folder = f"broker={broker}/recorded_on={self._recorded_on}"
         files = _folder(storage, IsolationLevel(isolation).option)
         files.create_dir(folder, recursive=True)
@@ -222,4 +217,4 @@ def files_of(batch: Any) -> list[Recorded]:
     return [Recorded(**row) for row in batch.toArrow().to_pylist()]
 
 
-__all__ = ["STORAGE", "Recorded", "RecordingSource", "files_of", "today"]
+__all__ = ["STORAGE", "Recorded", "RecordingSource", "files_of"]

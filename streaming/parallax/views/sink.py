@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import structlog
 
+from parallax import moments
 from parallax.model import IsolationLevel, ReadEvent
 from parallax.source import feedback, schema
 from parallax.source.feedback import Recorded
@@ -25,7 +26,7 @@ from parallax.views import recording
 from parallax.views.appending import Appender
 from parallax.views.deleted import Deleted
 from parallax.views.positions import positions_since
-from parallax.views.recording import files_of, today
+from parallax.views.recording import files_of
 from parallax.views.tables import PROGRESS
 
 log = structlog.get_logger(__name__)
@@ -284,7 +285,7 @@ def append(table: Appender, rows: pa.Table, query_id: str, batch_id: int) -> Non
         query_id: id of Spark's query.
         batch_id: number of the micro-batch.
     """
-    table.append_rows(rows.cast(schema.PROGRESS), today(), query_id, batch_id)
+    table.append_rows(rows.cast(schema.PROGRESS), moments.today(), query_id, batch_id)
 
 
 __all__ = [

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from parallax import moments
 from parallax.config import StorageSettings
 from parallax.model import IsolationLevel, ReadEvent
 from parallax.source import feedback, schema
@@ -35,7 +36,7 @@ class Clock:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._real, self.step_s, self.task_s = time.time_ns, 0.0, 0.0
         patch.setattr(time, "time_ns", self.now_ns)
-        patch.setattr(recording, "today", lambda: self.today)
+        patch.setattr(moments, "today", lambda: self.today)
 
     def now_ns(self) -> int:
         return self._real() + int(self.step_s * 1e9)

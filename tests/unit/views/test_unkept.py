@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from parallax import moments
 from parallax.config import StorageSettings
 from parallax.model import IsolationLevel, Outcome, ReadEvent, RowKind, TopicPartition
-from parallax.views import maintenance, order, recording, settled, unkept
+from parallax.views import order, settled, unkept
 from parallax.views.blocks import blocks_of
 from parallax.views.commits import TableLog
 from parallax.views.compaction import by_date, compact
@@ -37,7 +38,7 @@ OPEN_TO_ALL = {PLACE: Settled(frozenset(BROKERS), BIG), OTHER: Settled(frozenset
 
 @pytest.fixture
 def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(recording, "today", lambda: "2026-01-01")
+    monkeypatch.setattr(moments, "today", lambda: "2026-01-01")
     create_tables(str(tmp_path))
     return str(tmp_path)
 
@@ -198,7 +199,7 @@ def test_a_date_that_retention_has_dropped_lets_later_ones_be_shared(
     read(storage, 0, BLOCK + 50, place=OTHER)
     upkeep = Upkeep(storage, {})
     assert not upkeep.run(date(2026, 1, 3))[1]
-    monkeypatch.setattr(recording, "today", lambda: "2026-01-02")
+    monkeypatch.setattr(moments, "today", lambda: "2026-01-02")
     read(storage, 0, BLOCK + 50)
     for name in VIEWS:
         drop_older(storage, name, date(2026, 1, 2))
@@ -378,10 +379,9 @@ def test_rows_stay_that_the_other_view_borrows(storage: str) -> None:
 def test_a_position_that_upkeep_carries_over_into_a_date_keeps_no_row_of_it(
     storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recording, "today", lambda: "2025-12-01")
+    monkeypatch.setattr(moments, "today", lambda: "2025-12-01")
     read(storage, 0, 9, place=OTHER)
-    monkeypatch.setattr(recording, "today", lambda: "2026-01-01")
-    monkeypatch.setattr(maintenance, "today", lambda: "2026-01-01")
+    monkeypatch.setattr(moments, "today", lambda: "2026-01-01")
     read(storage, 0, BLOCK)
     for name in VIEWS:
         assert drop_older(storage, name, date(2026, 1, 1))
