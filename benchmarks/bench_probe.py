@@ -42,6 +42,7 @@ from parallax.model import FindingKind, Outcome, RowKind, Rule, TopicPartition
 from parallax.replica.decode import ContentHasher, Payload, decode_slices
 from parallax.replica.reader import read_range
 from parallax.replica.types import FetchedPartition, FetchPosition, PartitionMetadata, TopicMetadata, Watermarks
+from parallax.source.schema import VIEW
 
 PLACE = TopicPartition("orders", 0)
 BROKERS = (1, 2, 3)
@@ -212,7 +213,7 @@ def _write(
         high[offsets == at], low[offsets == at] = KEY
     kind = RowKind.RECORD if events is None else RowKind.POSITION
     stamps = pa.array([datetime.now(UTC)] * n, pa.timestamp("us", "UTC"))
-    rows = pa.table(
+    known = pa.table(
         {
             "topic": pa.array([PLACE.topic] * n),
             "partition": pa.array(np.zeros(n, np.int32)),
@@ -223,9 +224,11 @@ def _write(
             "outcome": pa.array(np.full(n, int(Outcome.NONE), np.int8)),
             "key_hash_hi": pa.array(high),
             "key_hash_lo": pa.array(low),
-            "position": pa.array([{"event": e} for e in (events or [None] * n)], pa.struct([("event", pa.string())])),
+            "leader_epoch": pa.array(np.zeros(n, np.int32)),
+            "position": pa.array([{"event": e} for e in (events or [None] * n)], VIEW.field("position").type),
         }
     )
+    rows = pa.table([known[f.name] if f.name in known.column_names else pa.nulls(n, f.type) for f in VIEW], VIEW)
     write_deltalake(str(storage / "read_committed"), rows, mode="append", partition_by=["broker"])
 
 
@@ -252,16 +255,23 @@ class Measured:
     verdict: str
 
 
-def judged(prober: Prober, about: Claim, what: str) -> Measured:
+def judged(prober: Prober, about: Claim, what: str, most: int | None = None) -> Measured:
     """Probe a claim until there is a verdict, and return how long that took and how much it read.
 
     Args:
         prober: asks the brokers.
         about: the claim.
         what: the name of the row.
+        most: how many bytes it may read of all replicas; None: as many as it likes.
+
+    Raises:
+        AssertionError: it reads more: the offsets that were recorded are not used.
     """
     before, began = dict(prober.read_bytes), time.monotonic()
     while (decision := _once(prober, about)).verdict is Verdict.PENDING:
+        spent = sum(prober.read_bytes.values()) - sum(before.values())
+        if most is not None and spent > most:
+            raise AssertionError(f"{what}: {spent} bytes are read, more than {most}")
         time.sleep(0.2)
     took = time.monotonic() - began
     read = {broker: size - before.get(broker, 0) for broker, size in sorted(prober.read_bytes.items())}
@@ -292,7 +302,7 @@ def measured(shape: Shape, storage: Path) -> Iterator[Measured]:
     client: Any = Brokers(shape)
     history = RecordedHistory(str(storage))
     prober = Prober(client, HASHER, FindingSettings(), history=history, recorded=history)
-    yield judged(prober, claim(shape, KEY), "suspect, offsets recorded")
+    yield judged(prober, claim(shape, KEY), "suspect, offsets recorded", most=shape.gigabytes << 28)
     yield judged(prober, replace(claim(shape, KEY), confirmed_at_ms=1), "checked again")
     prober.close()
     if shape.gigabytes <= 1:
