@@ -31,9 +31,9 @@ demo: setup  ## Three real brokers, five real divergences, found live
 test: setup  ## Unit tests, simulation, end to end on real brokers, by WORKERS (3), two of which play
 	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
-test-all: setup  ## These, and the long proofs that belong before a release
-	@$(BIN)/python -m pytest -m alone $(ARGS)
-	@$(BIN)/python -m pytest -n $(WORKERS) -m "not alone" $(ARGS)
+test-all: setup  ## These, and the long proofs that belong before a release; properties are tried on new examples
+	@$(BIN)/python -m pytest -m alone --hypothesis-profile=searching $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "not alone" --hypothesis-profile=searching $(ARGS)
 
 unit: setup  ## The tests that need no broker
 	@$(BIN)/python -m pytest tests/unit $(ARGS)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from parallax.jars import cache_folder
+from parallax.jars import cache_folder, made_once
 
 CHART = Path(__file__).parents[1] / "deploy" / "helm" / "parallax"
 HELM = "v3.19.4"
@@ -25,9 +26,16 @@ def helm() -> Path:
     if found:
         return Path(found)
     kept = cache_folder() / f"helm-{HELM}"
-    if not (kept / "helm").exists():
-        made = {"GOBIN": str(kept)}
-        subprocess.run(["go", "install", f"helm.sh/helm/v3/cmd/helm@{HELM}"], env=os.environ | made, check=True)
+    with made_once(kept) as missing:
+        if missing:
+            work = Path(tempfile.mkdtemp(prefix=".helm-", dir=kept.parent))
+            try:
+                install = ["go", "install", f"helm.sh/helm/v3/cmd/helm@{HELM}"]
+                subprocess.run(install, env=os.environ | {"GOBIN": str(work)}, check=True)
+                work.chmod(0o755)
+                work.rename(kept)
+            finally:
+                shutil.rmtree(work, ignore_errors=True)
     return kept / "helm"
 
 

@@ -8,15 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import LoadScopeScheduling
     from xdist.workermanage import WorkerController
 
-# A machine that is busy with brokers says nothing about the code under test.
-settings.register_profile("patient", deadline=None)
+# A machine that is busy with brokers says nothing about the code under test, and a run draws what the one before drew:
+# whoever has changed nothing meets no new counterexample. `make test-all` searches for one.
+settings.register_profile(
+    "patient", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.register_profile("searching", settings.get_profile("patient"), derandomize=False)
 settings.load_profile("patient")
 
 HERE = Path(__file__).parent

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from parallax.source.ticks import NONE_OPEN, NOT_ASKED, OFFSETS, SOME_OPEN, Layout, Row, Tick
 
+_PROBLEMS: dict[object, int] = {}
+"""Codes of why a replica was silent: no two have the same."""
 _OF_REPLICAS = {*OFFSETS, "topic", "partition", "broker", "observed_at", "policy_at", "open_transactions", "reachable"}
 
 
@@ -42,7 +44,7 @@ def tick_of(rows: Sequence[Row]) -> Tick:
         tick.observed_us[at, slot] = row["observed_at"]
         tick.reachable[at, slot] = row["reachable"]
         problem = row.get("problem"), row.get("missing_right")
-        tick.silence[at, slot] = 0 if row["reachable"] else 1 + hash(problem) % 10_000
+        tick.silence[at, slot] = 0 if row["reachable"] else _PROBLEMS.setdefault(problem, 1 + len(_PROBLEMS))
         listed = row.get("open_transactions")
         tick.listed[at, slot] = NOT_ASKED if listed is None else SOME_OPEN if listed else NONE_OPEN
         for n, name in enumerate(OFFSETS):

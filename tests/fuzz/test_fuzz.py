@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -29,16 +30,28 @@ BOUND = 128 * MIB
 ROOT = Path(__file__).resolve().parents[2]
 
 
+LONGEST_S = 1.0
+"""What a response of a few kilobytes may take of the processor; usually it is milliseconds."""
+
+
+def spent(data: bytes) -> float:
+    """Seconds of the processor that decoding takes: the least of some tries, as the first may load what it runs."""
+    least = math.inf
+    for _ in range(5):
+        began = time.thread_time()
+        agreement.ours(data)
+        least = min(least, time.thread_time() - began)
+        if least < LONGEST_S:
+            break
+    return least
+
+
 def check(kafka: Kafka, first: int, count: int) -> None:
-    slowest = 0.0
     for seed in range(first, first + count):
         data = cases.drawn_response(Random(seed))
-        began = time.process_time()
-        agreement.ours(data)
-        slowest = max(slowest, time.process_time() - began)
+        assert spent(data) < LONGEST_S, f"seed {seed}"
         problem = agreement.disagreement(kafka, data)
         assert problem is None, f"seed {seed}: {problem}"
-    assert slowest < 1.0, f"a response of a few kilobytes took {slowest:.1f} s (seeds from {first})"
 
 
 def test_what_is_decoded_is_what_kafkas_own_classes_decode(kafka: Kafka) -> None:
@@ -97,7 +110,7 @@ def disarmed(tmp_path: Path, codec: int, sizes: list[int], kept: int) -> None:
     assert (result["error"], result["rows"], result["position"]) == ("", len(sizes), len(sizes))
     assert result["peak"] < BOUND + 2 * len(data)
     assert result["kept"] < kept
-    assert result["seconds"] < 120
+    assert result["seconds"] < 400
 
 
 def test_a_batch_of_35_kilobytes_that_inflates_to_a_gigabyte_is_read_in_bounded_memory(tmp_path: Path) -> None:

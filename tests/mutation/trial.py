@@ -201,7 +201,7 @@ def _unit(files: Sequence[str], names: Sequence[str] | None, watch: Watch) -> st
     if not files:
         return ""
     running = _Running(names, watch)
-    options = ["-x", "-q", "-p", "no:randomly", "--hypothesis-seed=0", "-k", f"not {LONG}", *IGNORED, *files]
+    options = ["-x", "-q", "-p", "no:randomly", "-k", f"not {LONG}", *IGNORED, *files]
     code = pytest.main(options, plugins=[running])
     return running.failed or (f"exit code {code}" if code else "")
 

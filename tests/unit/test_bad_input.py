@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 import yaml
 from typer.testing import CliRunner
 
@@ -47,13 +46,12 @@ _UNKNOWN = "PARALLAX_" + "TOPICZ"
 
 @pytest.fixture(autouse=True)
 def nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nor is anything left of a command that ran in this process: its log, and what it does on a signal."""
+    """Nor is anything left of what a command that ran in this process does on a signal."""
     monkeypatch.setattr("getpass.getpass", lambda *_: pytest.fail("somebody was asked for a password"))
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     yield
     for number, handler in handlers.items():
         signal.signal(number, handler)
-    structlog.reset_defaults()
 
 
 def written(tmp_path: Path, **sections: Any) -> Path:

@@ -66,6 +66,6 @@ def test_one_look_that_fails_is_not_the_last(watch: ClusterWatch, client: Client
     client.answers = None
     watch.start()
     client.answers = OTHER
-    until(lambda: looks, "a look that succeeds", timeout=10, interval=0.01)
+    until(lambda: looks, "a look that succeeds")
     watch.stop()
     assert looks[0] == {"b:2": "of-b"}

@@ -26,7 +26,7 @@ def completed(home: Path, *words: str) -> list[str]:
     given = " ".join(map(shlex.quote, ("parallax", *words)))
     environment = {**os.environ, "HOME": str(home), "PATH": f"{PROGRAM.parent}:{os.environ['PATH']}"}
     command = ["bash", "--norc", "-c", _COMPLETES.format(words=given)]
-    ended = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
     return ended.stdout.split()
 
@@ -81,7 +81,7 @@ def test_bash_offers_what_may_come_next_and_nothing_is_written(
 def test_completing_loads_no_settings_no_spark_and_no_client(tmp_path: Path) -> None:
     asked = {"_PARALLAX_COMPLETE": "complete_bash", "COMP_WORDS": "parallax run --c", "COMP_CWORD": "2"}
     loads = {**os.environ, **asked, "PYTHONPROFILEIMPORTTIME": "1"}
-    ended = subprocess.run([PROGRAM], env=loads, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    ended = subprocess.run([PROGRAM], env=loads, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert ended.stdout.split() == ["--config"]
     loaded = {line.rpartition("|")[2].strip() for line in ended.stderr.splitlines()}
     assert "parallax.cli" in loaded

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -28,8 +27,6 @@ from parallax.lab.scenarios import SCENARIOS, ExpectedFinding
 from parallax.model import FindingKind
 from parallax.views.binding import bind
 from tests.builders.findings import EVENT
-
-sys.path.append(str(Path(__file__).parent / "findings"))
 
 FOUND = replace(EVENT, finding_id="a" * 32)
 OTHER = replace(EVENT, finding_id="b" * 32, topic="control.other")
@@ -54,9 +51,8 @@ class Job:
 
 
 @pytest.fixture
-def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., Result]]:
+def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Result]:
     """Run the demo as a command, where these are expected and those are found."""
-    structlog.reset_defaults()
 
     def played(expected: list[ExpectedFinding], found: list[Finding], *words: str) -> Result:
         monkeypatch.setattr(demo, "Cluster", lambda *_, **__: nullcontext(SimpleNamespace(bootstrap_servers="h:1")))
@@ -66,8 +62,7 @@ def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[.
         monkeypatch.setattr(demo, "standing", lambda _: found)
         return CliRunner().invoke(app, ["demo", "--data", str(tmp_path), *words])
 
-    yield played
-    structlog.reset_defaults()
+    return played
 
 
 def test_what_the_demo_found_is_one_document_and_all_else_is_on_standard_error(

@@ -26,6 +26,7 @@ from parallax.commands import guard
 from parallax.config import Settings, load
 from parallax.lab.waiting import until
 from tests.charts import CHART, KUBERNETES, documents, helm, rendered
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -381,9 +382,9 @@ def test_a_signal_to_submit_ends_the_job_in_order_and_leaves_nothing(tmp_path: P
     command = ["env", "--default-signal=INT", str(DEPLOY / "spark" / "submit.sh"), str(tmp_path / "parallax.yaml")]
     with subprocess.Popen(command, env=os.environ | given, start_new_session=True) as submit:
         try:
-            until(lambda: log.exists() and "started" in log.read_text(), "the driver", timeout=60)
+            until(lambda: log.exists() and "started" in log.read_text(), "the driver", timeout=PATIENCE_S)
             submit.send_signal(number)
-            assert submit.wait(20) == 5, "as the job ended"
+            assert submit.wait(PATIENCE_S) == 5, "as the job ended"
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(submit.pid, signal.SIGKILL)

@@ -12,6 +12,7 @@ import pytest
 
 from parallax.errors import SetupError
 from parallax.jars import cache_folder, class_path, kafka_jars
+from tests.patience import PATIENCE_S
 
 MODULES = [
     ("org.apache.kafka", "kafka_2.13", "9.9.9"),
@@ -78,9 +79,9 @@ def test_of_several_processes_one_makes_what_is_missing_and_the_others_wait_for_
         with subprocess.Popen(command, **pipes) as second:  # type: ignore[call-overload]
             assert second.stdout.readline() == "asks\n"
             assert not select([second.stdout], [], [], 1.0)[0], "it waits for the first"
-            said, _ = first.communicate("\n", timeout=30)
+            said, _ = first.communicate("\n", timeout=PATIENCE_S)
             assert said == "has it\n"
-            assert second.communicate("\n", timeout=30)[0] == "has it\n"
+            assert second.communicate("\n", timeout=PATIENCE_S)[0] == "has it\n"
     assert [path.name for path in cache.iterdir()] == ["made"]
 
 

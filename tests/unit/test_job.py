@@ -95,7 +95,7 @@ def test_what_stands_is_known_before_spark_is_started(tmp_path: Path, monkeypatc
     known: list[Finding] = []
 
     def no_spark() -> None:
-        until(lambda: job.state.snapshot().findings_loaded, "the findings", timeout=10)
+        until(lambda: job.state.snapshot().findings_loaded, "the findings")
         known.extend(job.findings())
         raise SetupError("no Spark here")
 

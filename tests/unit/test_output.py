@@ -21,6 +21,7 @@ from parallax.audit.progress import Shown
 from parallax.demo import Board, _display
 from parallax.output import console, print_table, waiting
 from parallax.source.pace import Metered
+from tests.patience import PATIENCE_S
 
 ESCAPE = "\x1b["
 HIDDEN = "\x1b[?25l"
@@ -49,7 +50,7 @@ class Terminal:
     def seen(self) -> str:
         """What was written until it was closed."""
         self.stream.close()
-        self._reader.join(30)
+        self._reader.join(PATIENCE_S)
         os.close(self._master)
         return self._found.decode()
 
@@ -108,8 +109,8 @@ def demo(to: TextIO) -> None:
 def whatever_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.delenv("TTY_COMPATIBLE", raising=False)
+    for name in ("NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "LINES"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.mark.parametrize("show", [wait, audit, demo])
@@ -133,7 +134,6 @@ def test_in_a_pipe_there_are_lines_at_the_most(show: Callable[[TextIO], None], l
 def test_a_line_of_the_log_is_above_the_live_view_and_whole() -> None:
     terminal = Terminal()
     board = Board("Parallax demo")
-    structlog.reset_defaults()
     with _display(console(terminal.stream, width=100), board):
         for number in range(5):
             board.say(f"step {number}")
@@ -160,7 +160,7 @@ def config(tmp_path: Path) -> Path:
 def test_what_moves_is_on_standard_error_and_not_in_what_a_program_reads(config: Path) -> None:
     for errors, moves in ((Terminal(), True), (Pipe(), False)):
         command = [*CHECK, str(config)]
-        ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors.stream, timeout=120, check=False)
+        ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors.stream, check=False)
         assert ended.returncode == 1
         assert ended.stdout.startswith(b"[")
         assert ESCAPE.encode() not in ended.stdout
@@ -173,7 +173,7 @@ def test_what_moves_is_on_standard_error_and_not_in_what_a_program_reads(config:
 def test_a_check_says_on_a_terminal_what_it_asks(config: Path) -> None:
     errors = Terminal()
     command = [*CHECK, str(config)]
-    subprocess.run(command, stdout=subprocess.PIPE, stderr=errors.stream, timeout=120, check=False)
+    subprocess.run(command, stdout=subprocess.PIPE, stderr=errors.stream, check=False)
     seen = errors.seen()
     assert (
         seen.index("loading Parallax") < seen.index("looking for Java") < seen.index("asking the cluster for its top")

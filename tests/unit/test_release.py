@@ -34,7 +34,6 @@ def test_a_worker_of_another_release_ends_with_one_line_before_it_reads_a_task(t
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
     )
     assert ended.returncode == 1
     assert ended.stdout == ""

@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from parallax.rounds import Rounds
+from tests.patience import PATIENCE_S
 
 
 class Counted(Rounds):
@@ -30,7 +31,7 @@ class Counted(Rounds):
 def test_a_look_that_fails_is_reported_and_is_not_the_last(is_prompt: bool) -> None:
     rounds = Counted(0.01, is_prompt=is_prompt)
     rounds.start()
-    assert rounds.has_looked_again.wait(10)
+    assert rounds.has_looked_again.wait(PATIENCE_S)
     rounds.stop()
     assert [str(one) for one in rounds.failures] == ["the first"]
 
@@ -39,7 +40,7 @@ def test_only_a_prompt_one_looks_before_its_interval_is_over_and_both_stop_withi
     prompt, other = Counted(3_600, is_prompt=True), Counted(3_600, is_prompt=False)
     prompt.start()
     other.start()
-    assert prompt.has_looked.wait(10)
+    assert prompt.has_looked.wait(PATIENCE_S)
     prompt.stop()
     other.stop()
     assert (prompt.looks, other.looks) == (1, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import psutil
 import pytest
@@ -15,6 +15,7 @@ from parallax.alerting.server import MetricsServer
 from parallax.alerting.state import MonitorState
 from parallax.config import AlertingSettings
 from parallax.lab.waiting import until
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -25,9 +26,13 @@ def server() -> Iterator[MetricsServer]:
 
 
 def connected(server: MetricsServer, sent: bytes) -> socket.socket:
-    client = socket.create_connection(("127.0.0.1", server.port), timeout=5)
+    client = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S)
     client.sendall(sent)
     return client
+
+
+MOST = connections.MAX_SOCKETS + 1
+"""Those that are kept, and the one that is just being turned away."""
 
 
 def is_closed(client: socket.socket) -> bool:
@@ -48,7 +53,7 @@ def accepted(server: MetricsServer) -> int:
 
 def is_answering(server: MetricsServer) -> bool:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/livez", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/livez", timeout=PATIENCE_S) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False
@@ -58,19 +63,21 @@ def test_clients_that_send_half_a_request_hold_few_descriptors_and_keep_nobody_o
     with ExitStack() as stack:
         for _ in range(2 * connections.MAX_SOCKETS + 100):
             stack.enter_context(connected(server, b"GET / HTTP/1.1\r\n"))
-            assert accepted(server) <= connections.MAX_SOCKETS
+            assert accepted(server) <= MOST
         # Who comes while the last of them are still being turned away may be turned away as well.
         until(lambda: is_answering(server), "another client to be answered")
-        assert accepted(server) <= connections.MAX_SOCKETS
+        assert accepted(server) <= MOST
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost:", b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\nGET /"])
 def test_who_sends_no_whole_request_in_time_is_closed(
     server: MetricsServer, sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "LOOK_S", 0.2)
+    is_answered = sent.endswith(b"/")
+    # A request that is to be answered has to be there by the first look.
+    monkeypatch.setattr(connections, "LOOK_S", 2.0 if is_answered else 0.2)
     with connected(server, sent) as client:
-        if sent.endswith(b"/"):
+        if is_answered:
             assert client.recv(4096).startswith(b"HTTP/1.1 200")
         until(lambda: is_closed(client), "the connection to be closed")
 
@@ -80,6 +87,7 @@ def test_a_request_whose_body_does_not_end_is_given_up(server: MetricsServer, mo
     sent = b"POST /findings/a/acknowledge HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nreason="
     with connected(server, sent) as client:
         client.setblocking(True)
-        client.settimeout(10)
-        while client.recv(4096):
-            pass
+        client.settimeout(PATIENCE_S)
+        with suppress(ConnectionResetError):
+            while client.recv(4096):
+                pass

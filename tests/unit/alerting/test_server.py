@@ -16,6 +16,7 @@ from parallax.alerting.state import MonitorState
 from parallax.config import AlertingSettings
 from parallax.findings.happenings import FindingsStatus
 from tests.builders.clock import Clock
+from tests.patience import PATIENCE_S
 from tests.unit.alerting.reported import Report, in_part
 
 
@@ -38,7 +39,7 @@ def server(state: MonitorState) -> Iterator[MetricsServer]:
 
 def get(server: MetricsServer, path: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=PATIENCE_S) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:

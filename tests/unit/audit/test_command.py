@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -39,12 +37,6 @@ REPORT = AuditReport(
     ),
     {1: 2048},
 )
-
-
-@pytest.fixture(autouse=True)
-def logging_as_before() -> Iterator[None]:
-    yield
-    structlog.reset_defaults()  # the command logs to the standard error that this test had
 
 
 @pytest.fixture

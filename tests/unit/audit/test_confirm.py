@@ -27,6 +27,7 @@ from parallax.shell import Shell
 from tests.builders.answers import NOTHING, PRODUCER, answers, newest, replica
 from tests.builders.claims import key_suspect, suspect
 from tests.builders.settings import settings_of
+from tests.patience import PATIENCE_S
 from tests.unit.audit.results import PLAN, WHOLE
 from tests.unit.findings.managed import HASHER, Cluster, Replicas, Watch, away, showing, undeleted
 from tests.unit.findings.replies import agree, wrong
@@ -42,7 +43,7 @@ WITHOUT = key_suspect(
     producer_id=PRODUCER,
     marker_offset=20,
     observations=SEEN,
-    raised_at=1_800_000_000_000,
+    raised_at=4_000_000_000_000,
 )
 """What an audit sees afterwards: broker 2 shows a value, and nothing says which side is right."""
 
@@ -57,7 +58,7 @@ def values(c: Claim) -> Answers:
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     findings = {"probe_retry_ms": 10, "recheck_interval_s": 3600}
-    return settings_of(tmp_path / "data", findings=findings, audit={"confirm_timeout_s": 20})
+    return settings_of(tmp_path / "data", findings=findings, audit={"confirm_timeout_s": PATIENCE_S})
 
 
 def on_record(settings: Settings, *suspects: Suspect) -> list[str]:

@@ -26,6 +26,7 @@ from parallax.model import TopicPartition, UnknownReason
 from tests.builders.coverage import broker, coverage
 from tests.builders.findings import finding
 from tests.builders.settings import settings_of
+from tests.patience import PATIENCE_S
 
 
 def waiting(*deferred: DeferredRange, partition: int = 0) -> Coverage:
@@ -169,7 +170,7 @@ def test_its_thread_wakes_for_what_is_queued_and_ends() -> None:
     schedule.start()
     schedule.observe([waiting(DeferredRange(0, 5, 9))])
     schedule.observe([waiting()])
-    assert runs.changed.wait(20)
+    assert runs.changed.wait(PATIENCE_S)
     schedule.stop()
     assert not schedule._thread.is_alive()
 
@@ -342,7 +343,7 @@ class TestUnread:
         schedule = AuditSchedule(0.0, runs, runs.reports.append, runs.failed, unread_delay_s=0.05)
         schedule.start()
         schedule.observe([unread(UNREAD)])
-        assert runs.changed.wait(20)
+        assert runs.changed.wait(PATIENCE_S)
         schedule.stop()
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import structlog
 from typer.testing import CliRunner
 
 from parallax.cli import app
@@ -24,12 +23,11 @@ AGAIN, NEVER = 1, 2
 
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
-    """Nothing is left of a job that ran in this process: its log, and what it does on a signal."""
+    """Nothing is left of what a job that ran in this process does on a signal."""
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     yield
     for number, handler in handlers.items():
         signal.signal(number, handler)
-    structlog.reset_defaults()
 
 
 @pytest.fixture

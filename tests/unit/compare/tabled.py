@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pyarrow as pa
 
+from parallax import moments
 from parallax.source.schema import PROGRESS as PROGRESS_SCHEMA
 from parallax.source.schema import VIEW
 from parallax.views.tables import PROGRESS, RECORDED_ON
@@ -16,7 +17,7 @@ from tests.unit.compare.history import RC, RU, Row
 
 def tables_of(rows: Iterable[Row]) -> Iterator[tuple[str, Any]]:
     """The rows as those of the tables, by name."""
-    today = datetime.now(UTC).date()
+    today = date.fromisoformat(moments.today())
     rows = [{**r, **_times(r)} for r in rows]
     tables = {
         "read_uncommitted": (VIEW, [_view(r) for r in rows if r.get("view") == RU]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from parallax.model import FindingKind
 from parallax.replica.decode import ContentHasher
 from tests.builders.answers import NOTHING, answers, newest, replica, silent
 from tests.builders.claims import key_suspect, suspect
+from tests.patience import PATIENCE_S
 
 HASHER = ContentHasher(bytes(16))
 
@@ -43,21 +45,32 @@ class Replicas:
 
 
 class Watch:
+    """Hears each status that a manager reports.
+
+    Attributes:
+        status: the last one.
+    """
+
     def __init__(self) -> None:
-        self.changed = threading.Condition()
+        self._changed = threading.Condition()
         self.status = FindingsStatus()
-        self.rounds = 0
+        self._to_look_at = [self.status]
 
     def __call__(self, status: FindingsStatus) -> None:
-        with self.changed:
+        with self._changed:
             self.status = status
-            self.rounds += 1
-            self.changed.notify_all()
+            self._to_look_at.append(status)
+            self._changed.notify_all()
 
     def until(self, condition: Callable[[FindingsStatus], bool]) -> FindingsStatus:
-        with self.changed:
-            assert self.changed.wait_for(lambda: condition(self.status), 20), self.status
-            return self.status
+        """The first status of which something holds since a call of this came back, also one that was over at once."""
+        end = time.monotonic() + PATIENCE_S
+        with self._changed:
+            while not (found := [one for one in self._to_look_at if condition(one)]):
+                self._to_look_at = [self.status]
+                assert self._changed.wait(end - time.monotonic()), self.status
+            self._to_look_at = [self.status]
+            return found[0]
 
 
 def among(accused: ReplicaAnswer, leader: int = 1) -> Answers:

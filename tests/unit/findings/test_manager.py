@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -33,7 +34,9 @@ from parallax.findings.table import FindingsTable, FindingsTableError, read_even
 from parallax.model import FindingKind, FindingStatus, Rule, Severity
 from tests.builders.answers import NOTHING, OPEN, answers, newest, replica
 from tests.builders.claims import key_suspect, suspect
+from tests.builders.clock import Clock
 from tests.builders.settings import settings_of
+from tests.patience import PATIENCE_S
 from tests.unit.findings.managed import (
     HASHER,
     Cluster,
@@ -389,18 +392,18 @@ def test_a_probe_that_ends_because_the_job_stops_is_no_error_in_the_log(start: S
 
     def answer(claim: Claim) -> Answers:
         begun.set()
-        stopped.wait(20)
+        stopped.wait(PATIENCE_S)
         raise RuntimeError("closed")
 
     manager, _ = start(Replicas(answer))
     with capture_logs() as logs:
         manager.offer([unmarked_suspect()])
-        assert begun.wait(20)
+        assert begun.wait(PATIENCE_S)
         manager.stop()
         stopped.set()
         for thread in threading.enumerate():
             if thread.name.startswith("probe-"):
-                thread.join(20)
+                thread.join(PATIENCE_S)
     assert [entry for entry in logs if entry["log_level"] == "error"] == []
 
 
@@ -463,7 +466,7 @@ def test_offering_never_waits_for_a_probe_that_hangs(start: Start) -> None:
 
     def answer(claim: Claim) -> Answers:
         if claim.partition == 0:
-            release.wait(20)
+            release.wait(PATIENCE_S)
         return agree(claim)
 
     manager, watch = start(Replicas(answer))
@@ -574,7 +577,9 @@ class TestAProbeThatComesBackAsAReportIsDue:
     """Two commits are called for in one round: of an incident that counts one more, and of the suspect, or finding."""
 
     @pytest.fixture(autouse=True)
-    def rounds_are_taken_by_the_test(self, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def rounds_and_time_are_the_tests(self, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        self.clock = Clock()
+        monkeypatch.setattr(manager_module, "time", SimpleNamespace(monotonic=self.clock))
         monkeypatch.setattr(FindingsManager, "_wait", lambda *_: time.sleep(0.005))
         slow = settings.findings.model_copy(update={"recheck_interval_s": 0.5})
         client: Any = Cluster()
@@ -595,13 +600,15 @@ class TestAProbeThatComesBackAsAReportIsDue:
             old, none = newest(3), NOTHING
             return answers(replica(1, key=none), replica(2, key=old), replica(3, key=none))
         if claim.producer_id == 8 and self.hangs:
-            self.comes_back.wait(20)
+            self.comes_back.wait(PATIENCE_S)
         return replace(wrong(claim), leader=self.exposed_by)
 
-    def until(self, condition: Callable[[], bool]) -> None:
-        end = time.monotonic() + 20
+    def until(self, condition: Callable[[], bool], step_s: float = 0.0) -> None:
+        """Take rounds until something holds, each so much later than the one before."""
+        end = time.monotonic() + PATIENCE_S
         while not condition():
             assert time.monotonic() < end
+            self.clock.now += step_s
             self.manager._turn()
 
     def keys(self, first: int, count: int) -> list[Suspect]:
@@ -616,22 +623,23 @@ class TestAProbeThatComesBackAsAReportIsDue:
         """An incident counts one more, and the probe about what is watched is under way."""
         kind = FindingKind.ABORTED_RECORD_COMMITTED
         self.manager.offer([suspect(kind), *([watched] if is_known else []), *self.keys(0, 40)])
-        self.until(lambda: len(self.manager.standing()) == 2 + is_known)
+        self.until(lambda: len(self.manager.standing()) == 2 + is_known, 0.01)
         self.hangs = True
         looks = self.replicas.asked.count(watched.suspect_id)
-        time.sleep(0.5)
+        self.clock.now += 0.5
         self.manager.offer([] if is_known else [watched])
         self.until(lambda: self.replicas.asked.count(watched.suspect_id) > looks)
         for more in (40, 41):  # The first is told of at once, the second an interval later.
-            self.until(lambda more=more: self.table.told == more)
+            self.until(lambda more=more: self.table.told == more, 0.01)
             (one,) = self.keys(more, 1)
             self.manager.offer([one])
             self.until(lambda one=one: not self.manager.undecided([one.suspect_id]))
 
     def both_at_once(self) -> None:
-        time.sleep(0.6)
+        self.clock.now += 0.6
+        waiting = self.manager._inbox.qsize()
         self.comes_back.set()
-        while self.manager._inbox.empty():
+        while self.manager._inbox.qsize() == waiting:
             time.sleep(0.005)
         before = self.table.commits
         self.manager._turn()
@@ -643,7 +651,7 @@ class TestAProbeThatComesBackAsAReportIsDue:
         self.begin(self.WATCHED, is_known=False)
         self.table.overtaken[self.table.commits + 2] = self.known(7).finding_id
         self.both_at_once()
-        self.until(lambda: not self.manager.undecided([self.WATCHED.suspect_id]))
+        self.until(lambda: not self.manager.undecided([self.WATCHED.suspect_id]), 0.01)
         assert self.known(8).is_open
 
     def test_opens_nothing_again_that_was_acknowledged_before_the_first_commit(self, settings: Settings) -> None:
@@ -653,7 +661,7 @@ class TestAProbeThatComesBackAsAReportIsDue:
         self.exposed_by = 1
         self.table.overtaken[self.table.commits + 1] = self.known(8).finding_id
         self.both_at_once()
-        self.until(lambda: not self.table.overtaken)
+        self.until(lambda: not self.table.overtaken, 0.01)
         said = [str(e.status) for e in events(settings) if e.producer_id == 8]
         assert said == ["confirmed", "acknowledged"]
 
@@ -696,8 +704,9 @@ def test_an_acknowledged_finding_is_silent_over_restarts_until_it_says_more(star
     watch.until(lambda s: not s.open)
     manager.stop()
     _, watch = start(replicas)
-    probes = watch.until(lambda s: len(s.acknowledged) == 1).probes_total
+    watch.until(lambda s: len(s.acknowledged) == 1)
     replicas.answer = lambda c: replace(missing(c), leader=3)
+    probes = watch.status.probes_total
     watch.until(lambda s: s.probes_total > probes + 1)
     assert [e.status for e in events(settings)] == [FindingStatus.CONFIRMED, FindingStatus.ACKNOWLEDGED]
     replicas.answer = wrong
@@ -896,7 +905,7 @@ def test_probes_that_hang_about_one_broker_hold_up_no_claim_about_another(start:
 
     def answer(claim: Claim) -> Answers:
         if claim.broker == 2:
-            hang.wait(60)
+            hang.wait(PATIENCE_S)
         return Answers({1: replica(1), 2: replica(2), 3: replica(3, **HELD_BY_ANOTHER)})
 
     manager, watch = start(Replicas(answer))

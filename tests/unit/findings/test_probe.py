@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,11 +19,13 @@ from parallax.findings.history import KeyHistory, ReadLog
 from parallax.findings.keys import Key
 from parallax.findings.probe import Prober
 from parallax.findings.requests import Coordinators, Recreated, TransactionRecords, Transactions
+from parallax.lab.waiting import until
 from parallax.model import FindingKind, TopicPartition
 from parallax.replica.decode import ContentHasher
 from parallax.replica.errors import ReplicaError, Unauthorized, UnknownTopic, Unreachable
 from parallax.replica.types import PartitionMetadata, TopicMetadata, TransactionListing, TransactionListings, Watermarks
 from tests.builders.claims import of_key, of_offset
+from tests.patience import PATIENCE_S
 from tests.unit.findings.logs import PLACE, TOPIC, Brokers, Log
 
 HASHER = ContentHasher(bytes(16))
@@ -108,7 +109,8 @@ def make(brokers: Brokers) -> Iterator[Make]:
     made: list[Prober] = []
 
     def begin(**fields: Any) -> Prober:
-        settings = FindingSettings(max_scan_bytes=BOUND, max_bytes_per_second=1 << 34)
+        patience = {"probe_timeout_ms": int(PATIENCE_S * 1000)}
+        settings = FindingSettings(max_scan_bytes=BOUND, max_bytes_per_second=1 << 34, **patience)
         client: Any = brokers
         made.append(Prober(client, HASHER, settings, **fields))
         return made[-1]
@@ -124,13 +126,14 @@ def judged(prober: Prober, about: Claim | None = None) -> Decision:
     return decide(about, answers)
 
 
-def eventually(prober: Prober, *, timeout: float = 60) -> Decision:
+def eventually(prober: Prober) -> Decision:
     """The first verdict that does not wait for anything."""
-    until = time.monotonic() + timeout
-    while (decision := judged(prober)).verdict is Verdict.PENDING:
-        assert time.monotonic() < until, decision.reason
-        time.sleep(0.2)
-    return decision
+
+    def ended() -> Decision | None:
+        found = judged(prober)
+        return None if found.verdict is Verdict.PENDING else found
+
+    return until(ended, "a verdict", timeout=PATIENCE_S, interval=0.2)
 
 
 def test_a_key_whose_offsets_were_recorded_is_decided_by_reading_these_and_the_end_of_the_log(
@@ -198,12 +201,13 @@ def test_probes_that_wait_for_a_scan_neither_begin_it_again_nor_read_the_log_the
     def hold(broker: int, offset: int) -> None:
         if broker == 2 and offset > TOMBSTONE:
             held.set()
-            go_on.wait(60)
+            go_on.wait(PATIENCE_S)
 
     brokers.before = hold
     prober = make(scans=str(tmp_path))
     judged(prober)
-    assert held.wait(60)
+    assert held.wait(PATIENCE_S)
+    until(lambda: prober.scans._running == {2}, "the others to be scanned")
     brokers.fetched.clear()
     reasons = {judged(prober).reason for _ in range(3)}
     (reason,) = reasons
@@ -242,11 +246,12 @@ def test_a_scan_goes_on_where_it_stopped_in_another_process(
 
 
 def eventually_closed(prober: Prober) -> None:
-    until = time.monotonic() + 60
-    while not prober._closed.is_set() or 2 in prober.scans._running:
-        judged(prober)
-        assert time.monotonic() < until
-        time.sleep(0.2)
+    until(
+        lambda: judged(prober) and prober._closed.is_set() and 2 not in prober.scans._running,
+        "the scan to be stopped",
+        timeout=PATIENCE_S,
+        interval=0.2,
+    )
 
 
 def test_a_scan_of_a_log_that_is_another_one_begins_again(brokers: Brokers, make: Make, tmp_path: Path) -> None:

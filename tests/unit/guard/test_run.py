@@ -188,7 +188,7 @@ def test_a_cluster_that_does_not_answer_is_told_of_and_asked_again(cluster: Clus
 
     thread = GuardThread(make, said.append)
     thread.start()
-    until(lambda: len(said) >= 2, "two rounds", timeout=10)
+    until(lambda: len(said) >= 2, "two rounds")
     thread.stop()
     assert [status.error for status in said[:2]] == ["nobody answers", None]
 

@@ -18,6 +18,7 @@ from parallax.lab.ports import free_ports
 from parallax.lab.storage import kafka_uuid
 from parallax.lab.waiting import until
 from parallax.lab.watchdog import Watchdog
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def test_the_watchdog_kills_what_it_guards_when_its_end_of_the_pipe_closes(sleep
     watchdog = Watchdog()
     watchdog.guard([sleeper.pid])
     watchdog.close()
-    assert sleeper.wait(10) == -9
+    assert sleeper.wait(PATIENCE_S) == -9
 
 
 def test_the_watchdog_leaves_alone_what_it_no_longer_guards(sleeper: subprocess.Popen[bytes]) -> None:
@@ -129,7 +130,7 @@ def test_the_state_file_follows_the_processes(
     found.pause_broker(2)
     assert [b.condition for b in commands.status(directory=tmp_path / "lab").brokers] == ["down", "paused", "down"]
     found.kill_broker(2)
-    sleeper.wait(10)
+    sleeper.wait(PATIENCE_S)
     assert "pid" not in json.loads(file.read_text())["brokers"][1]
 
 
@@ -140,7 +141,7 @@ def test_taking_a_lab_down_stops_its_processes_and_removes_its_files(
     cluster.folder.mkdir(parents=True)
     state.save(cluster, state.state_file("default", tmp_path / "lab"))
     stopped = commands.down(directory=tmp_path / "lab")
-    sleeper.wait(10)
+    sleeper.wait(PATIENCE_S)
     assert stopped.brokers[0].pid == sleeper.pid
     assert list((tmp_path / "lab").iterdir()) == []
 
@@ -203,4 +204,4 @@ def test_the_watchdog_acts_when_its_parent_is_killed(sleeper: subprocess.Popen[b
         "Watchdog().guard([int(sys.argv[1])]); os.kill(os.getpid(), signal.SIGKILL)"
     )
     subprocess.run([sys.executable, "-c", program, str(sleeper.pid)], check=False)
-    assert sleeper.wait(10) == -9
+    assert sleeper.wait(PATIENCE_S) == -9

@@ -26,6 +26,7 @@ from parallax.replica.errors import Unauthorized, Unreachable
 from parallax.shell import ANYWHERE
 from parallax.views.binding import bind
 from tests.builders.settings import settings_of
+from tests.patience import PATIENCE_S
 from tests.unit.repair.commands import config, invoked, standing_in
 from tests.unit.repair.looks import MARKER, PLACE, START, look, mended
 from tests.unit.repair.moves import PLAN as MOVES
@@ -237,7 +238,7 @@ def test_a_repair_records_that_it_runs_while_a_look_takes_long_and_nobody_takes_
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runs, "BEAT_S", 0.05)
-    monkeypatch.setattr(command, "SILENT_S", 2.0)
+    monkeypatch.setattr(command, "SILENT_S", PATIENCE_S)
     monkeypatch.setattr(command, "is_alive", lambda _: None)  # as in another container
     refused: list[str] = []
 

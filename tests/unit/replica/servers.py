@@ -14,6 +14,8 @@ from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 
+from tests.patience import PATIENCE_S
+
 Serve = Callable[[socket.socket], None]
 
 
@@ -46,20 +48,23 @@ def server(serve: Serve) -> Iterator[tuple[str, int]]:
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
-        acceptor.join(5)
+        acceptor.join(PATIENCE_S)
         for connection in taken:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         for thread in threads:
-            thread.join(5)
+            thread.join(PATIENCE_S)
         for connection in taken:
             connection.close()
 
 
 def free_port() -> int:
-    """A port on which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+    """A port on which nobody listens, nor begins to: it is bound for as long as the tests run."""
+    bound = socket.socket()
+    bound.bind(("127.0.0.1", 0))
+    port = int(bound.getsockname()[1])
+    bound.detach()
+    return port
 
 
 def silent(connection: socket.socket) -> None:

@@ -28,6 +28,7 @@ from parallax.replica.connection import Connection, Deadline
 from parallax.replica.errors import BadOption, Unauthorized
 from parallax.replica.msk import MskTokenProvider
 from parallax.replica.options import parse
+from tests.patience import PATIENCE_S
 
 from .servers import _exactly, _send, server
 
@@ -197,7 +198,7 @@ def test_each_connection_hands_the_token_over_as_oauthbearer(
     here = {"bootstrap.servers": f"127.0.0.1:{port}", "ssl.ca.location": str(broker.authority)}
     options = parse({**GIVEN, **here})
     for _ in range(2):
-        connection = Connection(("127.0.0.1", port), options, Deadline(5000))
+        connection = Connection(("127.0.0.1", port), options, Deadline(PATIENCE_S * 1000))
         shown = connection.greeting()
         connection.close()
     assert shown.tls == "TLSv1.3"

@@ -14,6 +14,7 @@ from parallax.replica.errors import BadOption, Unauthorized
 from parallax.replica.oauth import TokenProvider
 from parallax.replica.options import parse
 from tests.builders.clock import Clock
+from tests.patience import PATIENCE_S
 from tests.tokens import CLIENT, SECRET, Endpoint, endpoint
 
 
@@ -89,7 +90,7 @@ def test_many_connections_at_once_ask_for_one_token(issuer: Endpoint) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(PATIENCE_S)
     assert len(got) == 8
     assert len(set(got)) == 1
     assert len(issuer.asked) == 1

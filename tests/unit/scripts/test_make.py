@@ -66,8 +66,10 @@ def test_clean_removes_what_was_made_and_nothing_else(copy: Path) -> None:
     assert set(copy.rglob("*")) == before
 
 
-def test_unit_runs_the_unit_tests_alone_and_test_all_every_test(copy: Path) -> None:
+def test_unit_runs_the_unit_tests_alone_and_test_all_every_test(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARGS", "--of-the-make-that-runs-this")
     (copy / "tests" / "unit" / "test_one.py").write_text(f"{BEGUN}def test_of_a_unit():\n    assert True\n")
+    shutil.copy(ROOT / "tests" / "conftest.py", copy / "tests")
     marks = "".join(f"@pytest.mark.{mark}\ndef test_{mark}():\n    assert True\n\n\n" for mark in ("alone", "release"))
     (copy / "tests" / "test_two.py").write_text(BEGUN + marks)
     assert "1 passed" in ran(copy, "unit")

@@ -16,6 +16,7 @@ from parallax.source.feedback import ALL, Recorded, write, write_paused
 from parallax.source.offsets import Range, Reader
 from parallax.source.options import replica_options
 from parallax.source.planner import Planner
+from tests.patience import PATIENCE_S
 from tests.unit.source.headers import batch
 
 
@@ -69,8 +70,10 @@ def client() -> FaultyClient:
 
 
 @pytest.fixture
-def make(client: FaultyClient, tmp_path: Path) -> Iterator[Any]:
+def make(client: FaultyClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     planners: list[Planner] = []
+    for name in ("_READ_RETRY_S", "_READ_RETRY_MAX_S"):
+        monkeypatch.setattr(f"parallax.source.planner.{name}", 1000.0)
     write(tmp_path / "feedback.json", {})
 
     def planner(**more: str) -> Planner:
@@ -79,7 +82,7 @@ def make(client: FaultyClient, tmp_path: Path) -> Iterator[Any]:
             "topics": "orders",
             "isolation.level": "read_uncommitted",
             "metadata.refresh.ms": "1",
-            "planning.patience.ms": "20000",
+            "planning.patience.ms": str(int(PATIENCE_S * 1000)),
             "retry.backoff.ms": "1",
             "feedback.path": str(tmp_path / "feedback.json"),
         }
@@ -96,7 +99,7 @@ def reader(broker: int, partition: int = 0) -> Reader:
 
 
 def plan_until(planner: Planner, previous: Mapping[Reader, Range], wanted: Any) -> dict[Reader, Range]:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         ranges = planner.plan(previous)
         if ranges is not None and wanted(ranges):
@@ -265,7 +268,7 @@ def test_a_log_that_is_tiered_is_read_from_where_the_replica_holds_it(make: Any,
 
 def test_a_topic_that_one_broker_alone_does_not_know_is_not_deleted(make: Any, client: FaultyClient) -> None:
     client.unknown_to.add(2)
-    planner = make()
+    planner = make(**{"metadata.refresh.ms": "3600000"})
     before = {reader(1): Range(0, 9, "A"), reader(2): Range(0, 9, "A")}
     first = planner.plan(before)
     assert first[reader(2)].empty, "the metadata known are older than the broker's word"
@@ -334,7 +337,7 @@ class TestWhereATopicWasRecreated:
         def slow(*args: Any, **more: Any) -> Mapping[Any, Any]:
             said = answer(*args, **more)
             asked.release()
-            gates.acquire(timeout=20)
+            gates.acquire(timeout=PATIENCE_S)
             return said
 
         client.shown("A", 300, 500)
@@ -342,7 +345,7 @@ class TestWhereATopicWasRecreated:
         planner = make(**{"planning.patience.ms": "1"})
         before = {reader(2): Range(0, 500, "A")}
         assert planner.plan(before) is None
-        assert asked.acquire(timeout=20)
+        assert asked.acquire(timeout=PATIENCE_S)
         client.metadata_know("B")
         client.shown("B", 0, 30)
         for _ in range(100):

@@ -15,6 +15,7 @@ from parallax.replica.errors import OtherCluster, Unreachable
 from parallax.views import binding
 from parallax.views.binding import bind, bound_to, id_of, settled, with_cluster
 from tests.builders.settings import settings_of
+from tests.patience import PATIENCE_S
 from tests.unit.replica.servers import Broker, broker, free_port
 
 
@@ -47,7 +48,7 @@ def test_of_two_that_bind_a_storage_at_one_moment_the_first_does_and_the_other_i
     tmp_path: Path, clusters: list[Broker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, b = clusters
-    together = Barrier(2, timeout=30)
+    together = Barrier(2, timeout=PATIENCE_S)
 
     def told_late(storage: str) -> str | None:
         """Both have looked before either binds."""

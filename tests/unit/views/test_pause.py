@@ -8,6 +8,7 @@ import pytest
 from parallax.source.feedback import ALL
 from parallax.views import pause as pauses
 from parallax.views.pause import Paused, PauseError, PauseWatch, in_words, pause, paused, resume
+from tests.patience import PATIENCE_S
 
 
 def test_nothing_is_paused_where_nobody_has_paused_anything(tmp_path: Path) -> None:
@@ -106,10 +107,10 @@ def test_a_look_that_cannot_be_handed_on_is_reported_and_the_next_one_comes(
     watch.start()
     is_full.set()
     pause(str(tmp_path), [1], "why", "ann")
-    assert has_failed.wait(10)
+    assert has_failed.wait(PATIENCE_S)
     assert not seen.is_set()
     is_full.clear()
-    assert seen.wait(10)
+    assert seen.wait(PATIENCE_S)
     watch.stop()
     assert failures[0] == "OSError: [Errno 28] No space left on device"
 

@@ -30,7 +30,7 @@ def started(settings: str, *before: str) -> subprocess.CompletedProcess[str]:
         "    print(error)\n"
     )
     command = [*before, sys.executable, "-c", program]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     return ended
 
@@ -50,7 +50,7 @@ def test_whoever_handles_an_interrupt_does_so_once_spark_runs_too() -> None:
         "for _ in range(2):\n"
         "    signal.raise_signal(signal.SIGINT)\n"
     )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (0, "in good order\n" * 2), ended.stderr
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
-import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
 from typer.testing import CliRunner
 
+from parallax import job as module
 from parallax.cli import app
 from parallax.findings.table import FindingsTable
 from parallax.job import lock_storage
@@ -28,16 +30,22 @@ def test_a_job_runs_as_long_as_it_holds_its_lock(tmp_path: Path) -> None:
     assert job_runs(str(tmp_path)) is False
 
 
-def test_a_job_that_starts_at_the_moment_of_a_look_starts(tmp_path: Path) -> None:
+def test_a_job_that_starts_at_the_moment_of_a_look_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / LOCK).touch()
-    look = f"f = open({str(tmp_path / LOCK)!r}, 'rb'); fcntl.flock(f, fcntl.LOCK_SH); print(flush=True)"
-    command = [sys.executable, "-c", f"import fcntl, time; {look}; time.sleep(0.1)"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as beside:
-        assert beside.stdout is not None
-        beside.stdout.readline()
-        lock = lock_storage(str(tmp_path))
-        assert lock is not None
-        lock.close()
+    look = (tmp_path / LOCK).open("rb")
+    fcntl.flock(look, fcntl.LOCK_SH)
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            look.close()
+
+    monkeypatch.setattr(module, "time", SimpleNamespace(sleep=sleep))
+    lock = lock_storage(str(tmp_path))
+    assert lock is not None
+    assert len(pauses) == 2
+    lock.close()
 
 
 def test_where_nobody_watches_the_list_of_findings_says_so_and_since_when(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from parallax.replica.types import TopicMetadata
 from tests.asking import ask
 from tests.builders.coverage import BROKERS, coverage, progress
 from tests.pages import PASSWORD, USERS, Job, Replicas, shown_again, shown_by
+from tests.patience import PATIENCE_S
 
 NAME = "f0" * 16
 
@@ -507,7 +508,7 @@ def shown(address: str) -> str:
     """The certificate that a new connection is shown."""
     port = urlsplit(address).port
     assert port is not None
-    return ssl.get_server_certificate(("127.0.0.1", port), timeout=10)
+    return ssl.get_server_certificate(("127.0.0.1", port), timeout=PATIENCE_S)
 
 
 def test_a_certificate_that_is_renewed_is_shown_without_a_restart(job: Job, tmp_path: Path) -> None:

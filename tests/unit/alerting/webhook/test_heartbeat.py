@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from parallax.alerting.webhook.heartbeat import Heartbeat
 from parallax.config import AlertingSettings
 from tests.builders.clock import Clock
+from tests.patience import PATIENCE_S
 from tests.receiver import Receiver
 
 
@@ -63,7 +64,7 @@ def test_a_ping_whose_answer_drips_is_given_up_in_time(monkeypatch: pytest.Monke
         beating = heartbeat(Clock(100.0), heartbeat_url=f"http://127.0.0.1:{listening.getsockname()[1]}/ping")
         asking = threading.Thread(target=lambda: beating.beat(is_working=True), daemon=True)
         asking.start()
-        asking.join(10)
+        asking.join(PATIENCE_S)
         assert not asking.is_alive(), "who asks looks at the job as well"
         is_over.set()
     assert counts(beating)["failure"] == 1
