@@ -140,7 +140,7 @@ class S3Server:
             )
         self._watchdog = self._watchdog or Watchdog()
         self._watchdog.guard([self._process.pid])
-        until(self._answers, f"the S3 server ({self._folder / 'server.log'})", timeout=30)
+        until(self._answers, f"the S3 server ({self._folder / 'server.log'})")
         return self
 
     def _answers(self) -> bool:

@@ -32,7 +32,7 @@ from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
 
 _RESOLVED_WITHIN_S = 90.0
-_READ_WITHIN_S = 30.0
+_READ_WITHIN_S = 120.0
 _END = -191
 """The code of librdkafka's ``_PARTITION_EOF``."""
 _KEPT_FOR_MS = "600000"
@@ -163,7 +163,7 @@ def consumed(bootstrap_servers: str, topic: str) -> dict[str, str]:
         topic: the topic's name.
 
     Raises:
-        LabError: the topic could not be read to its end within half a minute.
+        LabError: the topic could not be read to its end within two minutes.
     """
     options: dict[str, Any] = {
         "bootstrap.servers": bootstrap_servers,

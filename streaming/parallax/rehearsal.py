@@ -19,7 +19,7 @@ from parallax.java import find_java
 from parallax.views.archive import archive_file
 
 _TOPIC = "rehearsal"
-_DEADLINE_S = 240.0
+_DEADLINE_S = 600.0
 _BATCHES = 3
 
 
@@ -98,10 +98,10 @@ def rehearse(made: Path) -> None:
                 seen = job.state.snapshot()
                 return seen.heartbeat is not None and all(q.last_progress for q in seen.queries.values())
 
-            until(rehearsed, "every query to make progress", timeout=120)
+            until(rehearsed, "every query to make progress")
             for number in range(_BATCHES):
                 offset = producer.send(_TOPIC, "key", str(number))
-                until(lambda offset=offset: job.has_recorded(_TOPIC, 0, 1, offset), "the record", timeout=30)  # type: ignore[misc]
+                until(lambda offset=offset: job.has_recorded(_TOPIC, 0, 1, offset), "the record")  # type: ignore[misc]
         finally:
             job.stop()
         _end_jvm(gateway)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,9 +43,6 @@ CRITICAL, LESS_GRAVE = (
     [alarm.name for alarm in ALARMS.values() if (alarm.severity is Severity.CRITICAL) is wanted]
     for wanted in (True, False)
 )
-END_S = 150
-"""Seconds to wait for an end. Alertmanager drops one that it looks at before it knows that the source ended; Prometheus
-says each end again after a minute (`--rules.alert.resend-delay`)."""
 
 
 def label_sets(alert: str) -> list[frozenset[str]]:
@@ -111,7 +108,11 @@ class Sent:
 
     @property
     def ends(self) -> list[str]:
-        """The titles of what Slack was told to be over."""
+        """The titles of what Slack was told to be over.
+
+        Alertmanager drops an end that it looks at before it knows that the source ended; Prometheus says each end again
+        after a minute (`--rules.alert.resend-delay`).
+        """
         return [title for title in self.titles if title.startswith("[RESOLVED]")]
 
 
@@ -140,10 +141,15 @@ class Watched(Sent):
         self.state.update_findings(FindingsStatus(ended=ended))
 
     def settled(self) -> None:
-        """Wait until Prometheus has scraped and looked at its rules four times: what they send has been sent."""
-        for _ in range(4):
-            seen = self.prometheus.now("timestamp(up)")
-            until(lambda: self.prometheus.now("timestamp(up)") != seen, "the next scrape", timeout=60)  # noqa: B023
+        """Wait until Prometheus has scraped, and then looked at its rules three times: what they send has been sent."""
+        _until_another(self.prometheus.scraped, "the next scrape")
+        for _ in range(3):
+            _until_another(self.prometheus.looked, "the next look at the rules")
+
+
+def _until_another(time_of: Callable[[], object], what: str) -> None:
+    before = time_of()
+    until(lambda: time_of() != before, what)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from parallax.cli import app
 from parallax.lab.cluster import Cluster
-from tests.e2e.job_process import SHORT_LIVED
+from tests.e2e.job_process import SHORT_LIVED, patient
 
 Ended = subprocess.CompletedProcess[str]
 
@@ -25,12 +25,11 @@ def written(lab: Cluster, folder: Path) -> Path:
         "kafka": {"bootstrap.servers": lab.bootstrap_servers},
         "topics": {"pattern": "(gone|well)-.*"},
         "storage": {"path": str(folder / "data")},
-        "read": {"payload": "key", "request_timeout_ms": 30_000},
-        "findings": {"probe_timeout_ms": 30_000},
+        "read": {"payload": "key"},
         "audit": {"confirm_timeout_s": 300},
         "spark": {"master": "local[2]", **SHORT_LIVED},
     }
-    config.write_text(yaml.safe_dump(settings))
+    config.write_text(yaml.safe_dump(patient(settings)))
     return config
 
 

@@ -9,12 +9,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from parallax.model import UnknownReason
 from parallax.supervisor import QueryReport
 from tests.builders.coverage import BROKERS, coverage, progress
 from tests.pages import Job, shown_again
+
+# What a page shows within a moment takes longer where others use the processor.
+expect.set_options(timeout=60_000)
 
 NAME = "f0" * 16
 PHONE = {"width": 360, "height": 740}
@@ -26,7 +29,7 @@ def browser() -> Iterator[Browser]:
     assert path is not None, "chromium is missing; install Debian's package chromium"
     with sync_playwright() as playwright:
         # Chromium does not make a sandbox for root, as whom tests run in a container.
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=180_000)
         yield browser
         browser.close()
 

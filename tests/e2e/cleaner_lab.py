@@ -41,7 +41,7 @@ SETTINGS = {
     # Hundreds of segments: their preallocated indexes cost more time than their records.
     "log.index.size.max.bytes": "65536",
 }
-_SECONDS = 60.0
+_SECONDS = 180.0
 _BYTES = 4 << 20
 _HORIZON = 0x40
 
@@ -268,7 +268,7 @@ class CleaningBroker:
             described = [future.result(_SECONDS) for future in asked.values()]
             return all(t[name].value == value for t in described for name, value in settings.items())
 
-        until(applied, f"the broker to take over {settings}", timeout=_SECONDS)
+        until(applied, f"the broker to take over {settings}")
 
     def await_markers(self, open_writers: Mapping[str, set[str]]) -> None:
         """Wait until each log has exactly the open transactions that its writers have."""
@@ -278,7 +278,7 @@ class CleaningBroker:
             seen = self._producers()
             return all(sum(p.first is not None for p in seen[t].values()) == n for t, n in wanted.items())
 
-        until(arrived, "the end markers", timeout=_SECONDS)
+        until(arrived, "the end markers")
 
     def await_expiry(self) -> int:
         """Wait until no idle producer is remembered that wrote before now, and give that time."""
@@ -288,7 +288,7 @@ class CleaningBroker:
             seen = self._producers().values()
             return not any(p.first is None and p.timestamp < deadline for log in seen for p in log.values())
 
-        until(forgotten, "the producers' expiry", timeout=_SECONDS)
+        until(forgotten, "the producers' expiry")
         return deadline
 
     def clean(self, logs: Mapping[str, Log]) -> tuple[int, int]:
@@ -305,11 +305,7 @@ class CleaningBroker:
         expected = {topic: end for topic, end in closed.items() if end > before.get(topic, 0)}
         started = now_ms()
         self.configure({"log.cleaner.min.cleanable.ratio": "0.0"})
-        until(
-            lambda: self.cleaned_to().items() >= expected.items(),
-            "one pass of the cleaner over every log",
-            timeout=2 * _SECONDS,
-        )
+        until(lambda: self.cleaned_to().items() >= expected.items(), "one pass of the cleaner over every log")
         self.configure({"log.cleaner.min.cleanable.ratio": "1.0"})
         return started, now_ms()
 

@@ -161,7 +161,7 @@ def miss(lab: Cluster, job: JobProcess) -> None:
     parts = [Part(of_each, f"{kind}-", kind, observed) for kind in kinds]
     played = play(lab, [*parts, Part(Scenario("more", more), "", await_observed=observed)])
     topics = {topic for one in played for topic in one.topics}
-    until(lambda: topics <= {finding.topic for finding in job.findings()}, f"all of {topics} to be found", timeout=240)
+    until(lambda: topics <= {finding.topic for finding in job.findings()}, f"all of {topics} to be found")
 
 
 # --- what a disk loses ----------------------------------------------------------------------------------------------

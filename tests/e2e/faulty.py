@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from parallax.lab.cluster import Cluster
+from parallax.lab.ports import free_ports
 from parallax.lab.scenarios import SCENARIOS, ScenarioResult
 from tests.e2e.disk import Disk
 from tests.e2e.job_process import JobProcess
@@ -48,7 +49,8 @@ def faulty_job(folder: Path) -> Iterator[Faulty]:
     writers: list[JobProcess] = []
     disk = Disk(lambda: [p for job in writers for p in (job.process, *job.process.children(recursive=True))])
     with closing(disk), Cluster(proxied=True) as lab, Proxies(lab) as proxies:
-        with socket.create_server(("127.0.0.1", 0)) as squatter:
+        # The job comes back to its port: one that nobody else may be given meanwhile.
+        with socket.create_server(("127.0.0.1", *free_ports(1))) as squatter:
             job = JobProcess(
                 folder,
                 proxies.bootstrap_servers,
@@ -68,7 +70,7 @@ def faulty_job(folder: Path) -> Iterator[Faulty]:
 def assert_refused(job: JobProcess) -> None:
     """A start ends in one line: somebody listens on its port."""
     command = [sys.executable, "-m", "parallax.cli", "run", "-c", str(job.config)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 2
     (line,) = [line for line in ended.stderr.strip().splitlines() if not line.startswith("{")]
     assert line

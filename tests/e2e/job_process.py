@@ -43,6 +43,14 @@ SHORT_LIVED = {"driver_java_options": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 
 """Spark settings of a JVM that runs for minutes: what the second compiler would win, it never gets back."""
 
 
+_ASKS_ONCE = {"read": {"request_timeout_ms": 30_000}, "findings": {"probe_timeout_ms": 30_000}}
+
+
+def patient(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a command that asks brokers once, however busy they are; what runs on asks again."""
+    return {**document, **{name: {**document.get(name, {}), **section} for name, section in _ASKS_ONCE.items()}}
+
+
 class JobEndedError(AssertionError):
     """The job is not there, or not any more."""
 
@@ -113,7 +121,7 @@ class JobProcess:
             )
         self._watchdog = self._watchdog or Watchdog()
         self._watchdog.guard([self._process.pid])
-        until(self._port, f"the job to serve metrics ({self.log})", timeout=120)
+        until(self._port, f"the job to serve metrics ({self.log})")
         return self
 
     def _port(self) -> int | None:
@@ -260,7 +268,7 @@ class JobProcess:
         def known() -> bool:
             return {place.topic for place, _ in policy_histories(self.storage, topics)} == set(topics)
 
-        until(known, f"the policies of {topics} to be recorded", timeout=120)
+        until(known, f"the policies of {topics} to be recorded")
 
     def last_position(self, isolation: IsolationLevel, topic: str, broker: int) -> dict[str, Any] | None:
         """The last position row of a replica of partition 0 in a view."""
@@ -301,7 +309,7 @@ class Stream:
         began = time.monotonic()
         for broker in self.lab.brokers:
             job.await_observed(self.topic, self.offsets[-1], broker)
-        until(lambda: self._compared(job), f"{self.topic} to be compared to its end", timeout=300)
+        until(lambda: self._compared(job), f"{self.topic} to be compared to its end")
         wanted = Counter({(broker, offset): 1 for broker in self.lab.brokers for offset in self.offsets})
         for view, counts in job.recorded(self.topic).items():
             assert counts == wanted, f"{view}: {counts - wanted} too often or too much, {wanted - counts} missing"
@@ -375,4 +383,4 @@ def await_compared(job: JobProcess, topics: tuple[str, ...]) -> None:
             for topic in topics
         )
 
-    until(settled, f"{topics} to be compared to their end", timeout=300)
+    until(settled, f"{topics} to be compared to their end")

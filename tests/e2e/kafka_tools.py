@@ -20,7 +20,7 @@ def run_as_written(commands: str, folder: Path, version: str = DEFAULT_KAFKA_VER
     (folder / "admin.properties").touch()
     given = {**os.environ, **environment, "PATH": f"{folder}:{os.environ['PATH']}"}
     command = ["bash", "-euc", commands]
-    ended = subprocess.run(command, cwd=folder, env=given, capture_output=True, timeout=120, check=False)
+    ended = subprocess.run(command, cwd=folder, env=given, capture_output=True, timeout=300, check=False)
     said = (ended.stdout + ended.stderr).decode()
     assert ended.returncode == 0, said
     return said

@@ -42,7 +42,7 @@ def killed_after_each_event(file: Path, config: Path, storage: Path) -> list[str
     words = ["repair", "run", str(file), "-c", str(config), "--yes"]
     for _ in range(_MOST):
         ended = subprocess.run(
-            [sys.executable, "-c", _DYING, *words], capture_output=True, text=True, timeout=120, check=False
+            [sys.executable, "-c", _DYING, *words], capture_output=True, text=True, timeout=300, check=False
         )
         if ended.returncode != -signal.SIGKILL:
             break

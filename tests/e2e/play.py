@@ -26,7 +26,7 @@ from tests.e2e.job_process import JobProcess
 from tests.e2e.prometheus import INSTALLED, Alertmanager, Prometheus
 from tests.receiver import Receiver
 
-_PATIENCE_S = 300.0
+_PATIENCE_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def _played(folder: Path, lab: Cluster, receiver: Receiver) -> Iterator[Played]:
         at_first = json.loads(ask(f"http://127.0.0.1:{job.port}", "/readyz").text)
         if chain is not None:
             chain.prometheus.scrape(job.port)
-        client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers}, timeout_ms=2000)
+        client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers}, timeout_ms=30_000)
         recorder = Recorder(client)
 
         def both(topic: str, offset: int, broker: int) -> None:

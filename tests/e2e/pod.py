@@ -252,7 +252,7 @@ class Pod:
             self._process = psutil.Popen(
                 [*command, str(CONTAINED), str(specification)], stdout=log, stderr=log, start_new_session=True
             )
-        (first,) = until(self._process.children, "its first process", timeout=10)
+        (first,) = until(self._process.children, "its first process")
         self._first = first
         self._watchdog = self._watchdog or Watchdog()
         self._watchdog.guard([first.pid])

@@ -45,12 +45,12 @@ class _Service:
         with self.log.open("ab") as log:
             self._process = psutil.Popen(self._command, stdout=log, stderr=subprocess.STDOUT)
         self._watchdog.guard([self._process.pid])
-        until(self._is_ready, f"{self._name} to be ready ({self.log})", timeout=60)
+        until(self._is_ready, f"{self._name} to be ready ({self.log})")
         return self
 
     def __exit__(self, *_: object) -> None:
         self._process.terminate()
-        self._process.wait(30)
+        self._process.wait(120)
         self._watchdog.guard(())
         self._watchdog.close()
 
@@ -63,7 +63,7 @@ class _Service:
 
     def get(self, path: str) -> str:
         """What it answers."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=120) as answer:
             return str(answer.read().decode())
 
 
@@ -135,7 +135,7 @@ class Alertmanager(_Service):
             json.dumps([{"endsAt": ends} | alert for alert in alerts]).encode(),
             {"Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=30):
+        with urllib.request.urlopen(request, timeout=120):
             pass
 
 
@@ -224,8 +224,17 @@ class Prometheus(_Service):
         ]["result"]
         return found
 
+    def scraped(self) -> list[str]:
+        """When it has last scraped what it scrapes."""
+        # Beside its value, each series has the time of the query.
+        return [one["value"][1] for one in self.now("timestamp(up)")]
 
-def awaited(prometheus: Prometheus, query: str, timeout_s: float = 60) -> list[dict[str, Any]]:
+    def looked(self) -> list[str]:
+        """When it has last looked at the rules."""
+        return [group["lastEvaluation"] for group in json.loads(self.get("/api/v1/rules"))["data"]["groups"]]
+
+
+def awaited(prometheus: Prometheus, query: str) -> list[dict[str, Any]]:
     """Wait until a query has had a series.
 
     A query at this moment may have one that a query over time has not: that one looks at whole steps only.
@@ -233,4 +242,4 @@ def awaited(prometheus: Prometheus, query: str, timeout_s: float = 60) -> list[d
     Returns:
         What `Prometheus.ever` has then.
     """
-    return until(lambda: prometheus.ever(query), f"{query} to have data", timeout=timeout_s)
+    return until(lambda: prometheus.ever(query), f"{query} to have data")

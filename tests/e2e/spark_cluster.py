@@ -184,7 +184,7 @@ class SparkCluster:
             )
             for number in range(1, self.workers + 1):
                 self.start_worker(number)
-            until(lambda: self.alive() == self.workers, "the workers to be registered", timeout=60)
+            until(lambda: self.alive() == self.workers, "the workers to be registered")
         except BaseException:
             self.stop()
             raise

@@ -17,9 +17,6 @@ from tests.receiver import Message
 
 pytestmark = pytest.mark.timeout(900)
 
-_PATIENCE_S = 240.0
-"""For a job to start, and whatever else takes its time on a machine that runs other things."""
-
 
 def chain_of(played: Played) -> Alerting:
     assert played.alerting is not None
@@ -60,14 +57,10 @@ def groups(played: Played, path: str) -> Counter[str]:
 if INSTALLED:
 
     def test_each_finding_pages_once_and_the_page_says_what_was_found(played: Played) -> None:
-        until(lambda: len(standing(played)) == 10, "all that diverges to be confirmed", timeout=_PATIENCE_S)
+        until(lambda: len(standing(played)) == 10, "all that diverges to be confirmed")
         findings = standing(played)
         for finding in findings:
-            until(
-                lambda f=finding: sent(played, "/page", f.finding_id, "firing"),
-                f"{finding.topic} to page",
-                timeout=_PATIENCE_S,
-            )
+            until(lambda f=finding: sent(played, "/page", f.finding_id, "firing"), f"{finding.topic} to page")
         assert groups(played, "/page") == dict.fromkeys([finding.topic for finding in findings], 1)
         for finding in findings:
             (message,) = sent(played, "/page", finding.finding_id, "firing")
@@ -97,7 +90,6 @@ if INSTALLED:
         until(
             lambda: len(groups(played, "/direct")) == len({finding.topic for finding in findings}),
             "every partition to be told",
-            timeout=_PATIENCE_S,
         )
         assert groups(played, "/direct") == groups(played, "/page")
         for finding in findings:
@@ -133,14 +125,14 @@ if INSTALLED:
         (finding,) = [f for f in standing(played) if f.topic == wrong.topic]
         PlainProducer(played.lab.bootstrap_servers).send(wrong.topic, wrong.key, "written again")
         state = f'max(parallax_finding_state{{finding_id="{finding.finding_id}"}})'
-        (first,) = awaited(chain.prometheus, f"{state} == 0", _PATIENCE_S)
+        (first,) = awaited(chain.prometheus, f"{state} == 0")
         over = float(first["values"][0][0])
-        until(lambda: sent(played, "/page", finding.finding_id, "resolved"), "the resolved message", timeout=90)
+        until(lambda: sent(played, "/page", finding.finding_id, "resolved"), "the resolved message")
         took = sent(played, "/page", finding.finding_id, "resolved")[0].at - over
         print(f"from the metric to the resolved message: {took:.1f} s")
         assert took < 60
         assert len(resolved(played, "/page")) == 1
-        (direct,) = sent(played, "/direct", finding.finding_id, "resolved")
+        (direct,) = until(lambda: sent(played, "/direct", finding.finding_id, "resolved"), "the job's own message")
         print(f"from the metric to the job's own message: {direct.at - over:.1f} s")
         assert len(resolved(played, "/direct")) == 1
 
@@ -154,15 +146,14 @@ def start(played: Played) -> None:
     until(
         lambda: chain.prometheus.now(f"count_over_time({loaded}[1m]) > 2"),
         "findings to be loaded, and the rules to have looked at them",
-        timeout=_PATIENCE_S,
     )
 
 
 def stands_alone(chain: Alerting, ids: set[str]) -> None:
     """The alerts stand while the job is away."""
-    until(lambda: not chain.prometheus.now("up == 1"), "the job to be away", timeout=_PATIENCE_S)
+    until(lambda: not chain.prometheus.now("up == 1"), "the job to be away")
     assert not chain.prometheus.now("parallax_finding_state")
-    until(lambda: ids == active(chain), "the alerts to stand while the job is away", timeout=_PATIENCE_S)
+    until(lambda: ids == active(chain), "the alerts to stand while the job is away")
 
 
 def active(chain: Alerting) -> set[str]:

@@ -39,19 +39,19 @@ if INSTALLED:
                 for name in ("first", "second"):
                     summary = f"another-{partition}-{name}"
                     tell(of_finding("another", partition, name), summary)
-                    until(lambda: any(summary in one for one in seen.titles), summary, timeout=60)  # noqa: B023
+                    until(lambda: any(summary in one for one in seen.titles), summary)  # noqa: B023
 
             tell(of_finding("outgrown"), "begins")
-            until(lambda: said() == ["begins"], "its begin", timeout=60)
+            until(lambda: said() == ["begins"], "its begin")
             tell(known, "acknowledged")
-            until(lambda: said()[1:] == ["acknowledged"], "its acknowledgement", timeout=60)
+            until(lambda: said()[1:] == ["acknowledged"], "its acknowledgement")
             tell(worse, "worse")
             seen.alertmanager.post(ended)
-            until(lambda: said()[2:] == ["worse"], "it to be worse", timeout=60)
+            until(lambda: said()[2:] == ["worse"], "it to be worse")
             tell(still_worse, "still-worse")
-            until(lambda: said()[3:] == ["still-worse"], "it to be worse again", timeout=60)
+            until(lambda: said()[3:] == ["still-worse"], "it to be worse again")
             seen.alertmanager.post(ended)
             settled(1)
             assert said()[4:] == [], "an end that is said again is no change"
             tell(again, "acknowledged-again")
-            until(lambda: said()[4:] == ["acknowledged-again"], "the next acknowledgement", timeout=60)
+            until(lambda: said()[4:] == ["acknowledged-again"], "the next acknowledgement")

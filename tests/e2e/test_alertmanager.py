@@ -194,10 +194,10 @@ if INSTALLED:
         ):
             alertmanager.post(*({"labels": labels} for labels in alerts))
             # It decides about an alert when the group's time has come, or when somebody asks about it: not before.
-            until(lambda: alertmanager.decided() == len(alerts), "each group to have had its turn", timeout=60)
+            until(lambda: alertmanager.decided() == len(alerts), "each group to have had its turn")
             active = [one for one in alertmanager.alerts() if one["status"]["state"] == "active"]
             told = Told(receiver, alertmanager)
-            until(lambda: all(told.sent(one["labels"]) for one in active), "what is active to be sent", timeout=60)
+            until(lambda: all(told.sent(one["labels"]) for one in active), "what is active to be sent")
             yield told
 
     @pytest.mark.parametrize("name", INCIDENTS)

@@ -37,6 +37,7 @@ from parallax.views.tables import VIEWS, TableSize, rust_uri
 from tests.e2e.auditing import Ended, kinds, results, run_here, written
 from tests.e2e.job_process import JobProcess
 from tests.e2e.play import Played
+from tests.e2e.transactional import HELD_OPEN
 
 pytestmark = pytest.mark.timeout(1500)
 
@@ -75,7 +76,7 @@ def audit(config: Path) -> Audit:
 def run_alone(config: Path, *flags: str) -> Ended:
     """Run the command in a process of its own, as a user does."""
     command = [sys.executable, "-m", "parallax.cli", "audit", "-c", str(config), *flags]
-    return subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
 
 
 def topics(result: ScenarioResult) -> list[str]:
@@ -127,7 +128,7 @@ def test_a_transaction_that_holds_all_replicas_is_unknown_where_none_may_be_open
         plain = Producer({"bootstrap.servers": lab.bootstrap_servers})
         plain.produce(name, key=b"a", value=b"1")
         assert plain.flush(60) == 0
-        producer = Producer({"bootstrap.servers": lab.bootstrap_servers, "transactional.id": name})
+        producer = Producer({"bootstrap.servers": lab.bootstrap_servers, "transactional.id": name, **HELD_OPEN})
         producer.init_transactions(60)
         producer.begin_transaction()
         producer.produce(name, key=b"b", value=b"2", timestamp=at_ms)
@@ -176,7 +177,7 @@ def test_the_bytes_read_from_a_broker_in_a_second_stay_below_the_limit(lab: Clus
         # A follower that fell out of the ISR has less for a while.
         return shares if [share["estimated_bytes"] for share in shares.values()] == whole else None
 
-    shares = until(planned, "the followers to have copied it", timeout=60)
+    shares = until(planned, "the followers to have copied it")
     assert [s["partitions"] for s in shares.values()] == [2, 2, 2], shares
     began = time.monotonic()
     ended = audit("--topic", topic, "--max-bytes-per-second", str(rate), "--format", "json")
@@ -227,7 +228,7 @@ def test_the_job_audits_at_its_interval_and_what_it_recorded_can_be_audited(
                 for topic, result in wanted.items()
             )
 
-        until(audited, "the job's audit", timeout=300, interval=1.0)
+        until(audited, "the job's audit", interval=1.0)
         assert (job.metric("parallax_audit_runs_total", result="success") or 0) >= 1
         assert (job.metric("parallax_audit_read_bytes_total", broker_id="2") or 0) > 0
         found = sorted((str(f.kind), f.topic) for f in job.findings())
@@ -239,14 +240,12 @@ def test_the_job_audits_at_its_interval_and_what_it_recorded_can_be_audited(
         until(
             lambda: job.metric("parallax_unknown_offsets", **first) == 0.0,
             "the audit to end what the replicas held before they were first read",
-            timeout=120,
             interval=0.5,
         )
         assert ("well-legacy-abort", 0) in Ledger(job.storage).places
         until(
             lambda: job.metric("parallax_initial_readings_outstanding") == 0.0,
             "every replica to have been read up to where it was",
-            timeout=120,
             interval=0.5,
         )
         frozen = {"topic": "gone-legacy-frozen", "broker_id": "2"}
@@ -254,7 +253,6 @@ def test_the_job_audits_at_its_interval_and_what_it_recorded_can_be_audited(
         until(
             lambda: (job.metric("parallax_replica_frozen_seconds", **frozen) or 0.0) > long_enough,
             "the job to record for how long the last stable offset stands still",
-            timeout=120,
             interval=0.5,
         )
         assert job.stop() == 0
@@ -330,4 +328,4 @@ def view(client: ReplicaClient, broker: int, topic: str) -> ReplicaView:
         except ReplicaError:
             return None
 
-    return until(read, f"broker {broker} to answer for {topic}", timeout=30)
+    return until(read, f"broker {broker} to answer for {topic}")

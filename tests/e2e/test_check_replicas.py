@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import Producer
 from typer.testing import CliRunner
 
 from parallax.cli import app
-from parallax.lab.cluster import Cluster
-from parallax.lab.errors import LabError
+from parallax.lab.cluster import Cluster, client_settings
 from parallax.lab.storage import kafka_uuid
-from parallax.lab.traffic import PlainProducer
 from parallax.lab.waiting import until
+from tests.e2e.job_process import patient
 
 
 class TwoDisks(Cluster):
@@ -45,7 +44,7 @@ def test_a_log_directory_that_failed_and_the_replicas_in_it_are_named(tmp_path: 
             "storage": {"path": str(tmp_path / "data")},
             "alerting": {"metrics_port": 0},
         }
-        config.write_text(json.dumps(document))
+        config.write_text(json.dumps(patient(document)))
 
         def said() -> list[str]:
             done = CliRunner().invoke(app, ["check", "-c", str(config), "--format", "json"])
@@ -53,14 +52,16 @@ def test_a_log_directory_that_failed_and_the_replicas_in_it_are_named(tmp_path: 
 
         assert "ok log directories: all 2 on the brokers that answer are online." in said()
         shutil.rmtree(disk / f"{lost}-0")
+        producer = Producer(client_settings(lab.bootstrap_servers))
 
-        def failed() -> bool:
-            with suppress(LabError):
-                PlainProducer(lab.bootstrap_servers).fill([lost], 2)
-            return any("offline log directories" in line for line in said())
+        def failed() -> list[str] | None:
+            producer.produce(lost, b"value", b"key", partition=0)
+            producer.flush(1)
+            lines = said()
+            wanted = ("offline log directories", "replicas cannot be read")
+            return lines if all(any(what in line for line in lines) for what in wanted) else None
 
-        until(failed, "the disk to fail", timeout=60)
-        lines = said()
+        lines = until(failed, "the disk to fail")
         (line,) = [line for line in lines if "offline log directories" in line]
         assert line.startswith(f"wrong broker 1: offline log directories: {disk}; ")
         (line,) = [line for line in lines if "replicas cannot be read" in line]

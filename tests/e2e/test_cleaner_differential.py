@@ -37,7 +37,7 @@ LOGS = int(os.environ.get("PARALLAX_CLEANER_LOGS", "120"))
 SEED = int(os.environ.get("PARALLAX_CLEANER_SEED", "1"))
 VERSION = os.environ.get("PARALLAX_CLEANER_KAFKA", DEFAULT_KAFKA_VERSION)
 
-pytestmark = pytest.mark.timeout(300 + 2 * LOGS)
+pytestmark = pytest.mark.timeout(1200 + 2 * LOGS)
 
 EXPIRE, END_ALL = "expire", "end all"
 ROUNDS: tuple[int | str, ...] = (14, 5, 5, EXPIRE, END_ALL, 0, 0)

@@ -186,9 +186,9 @@ def test_spark_submit_ships_an_archive_and_ends_with_the_job_as_the_job_with_it(
         job.start_by(command, cwd=tmp_path)
         stream.await_recorded_once(job)
         assert machines.cluster.status()["activeapps"][0]["name"] == "parallax"
-        driver = until(lambda: python_of(job.process), "the driver's Python", timeout=5)
+        driver = until(lambda: python_of(job.process), "the driver's Python")
         job.process.kill()
-        until(lambda: not driver.is_running() or driver.status() == psutil.STATUS_ZOMBIE, "it to end", timeout=30)
+        until(lambda: not driver.is_running() or driver.status() == psutil.STATUS_ZOMBIE, "it to end")
 
 
 def python_of(submit: psutil.Popen) -> psutil.Process | None:

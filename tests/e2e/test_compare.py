@@ -65,7 +65,6 @@ def diverge(settings: Settings, then: Callable[[], object] = lambda: None) -> No
     append(settings, [*back, *tick(2000, everywhere(7))])
 
 
-@pytest.mark.timeout(600)
 def test_a_divergence_is_raised_once_through_restarts(spark: Any, settings: Settings) -> None:
     create_tables(settings.storage.path)
 
@@ -82,7 +81,6 @@ def test_a_divergence_is_raised_once_through_restarts(spark: Any, settings: Sett
     assert suspects(settings) == DIVERGED
 
 
-@pytest.mark.timeout(600)
 def test_a_backlog_is_compared_part_by_part_with_the_same_outcome(spark: Any, settings: Settings) -> None:
     create_tables(settings.storage.path)
     diverge(settings)
@@ -93,7 +91,6 @@ def test_a_backlog_is_compared_part_by_part_with_the_same_outcome(spark: Any, se
     assert covered[-1].compared_up_to == (7, 7)
 
 
-@pytest.mark.timeout(600)
 def test_tables_whose_logs_were_shortened_are_compared_from_the_files_that_they_hold(
     spark: Any, settings: Settings
 ) -> None:

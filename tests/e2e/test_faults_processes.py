@@ -115,7 +115,7 @@ def between_two_commits(job: JobProcess, stream: Stream) -> None:
     """Have the job kill itself when one table holds what the other does not, and start it again."""
     (Path(job.storage) / "kill-now").touch()
     stream.write()
-    assert job.process.wait(120) == -signal.SIGKILL
+    assert job.process.wait(300) == -signal.SIGKILL
     uncommitted, committed = recorded(job)
     assert uncommitted > committed
     job.start(BETWEEN_THE_COMMITS)
@@ -125,9 +125,9 @@ def driver_alone(job: JobProcess, _: Stream) -> None:
     """Kill the driver and start another job; the JVM that is left must end by itself."""
     (orphan,) = jvm(job)
     job.process.kill()
-    job.process.wait(30)
+    job.process.wait(120)
     job.start(BETWEEN_THE_COMMITS)
-    until(lambda: not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE, "its JVM to end", timeout=120)
+    until(lambda: not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE, "its JVM to end")
 
 
 def jvm_alone(job: JobProcess, _: Stream) -> None:
@@ -141,12 +141,10 @@ def jvm_alone(job: JobProcess, _: Stream) -> None:
 def kill_and_await_restart(job: JobProcess, who: Callable[[JobProcess], list[psutil.Process]]) -> None:
     """Kill processes of the job; its queries must be restarted."""
     restarts = job.metric("parallax_query_restarts_total") or 0.0
-    for victim in until(lambda: who(job), f"{who.__name__} to be there", timeout=120):
+    for victim in until(lambda: who(job), f"{who.__name__} to be there"):
         with contextlib.suppress(psutil.NoSuchProcess):
             victim.kill()
-    until(
-        lambda: (job.metric("parallax_query_restarts_total") or 0.0) > restarts, "a restart to be counted", timeout=120
-    )
+    until(lambda: (job.metric("parallax_query_restarts_total") or 0.0) > restarts, "a restart to be counted")
 
 
 DEATHS: dict[str, Callable[[JobProcess, Stream], None]] = {
@@ -169,16 +167,8 @@ def test_a_broker_that_is_down_from_the_start_holds_nothing_back_and_is_reported
         job.start(BETWEEN_THE_COMMITS)
         for broker in (1, 2):
             job.await_observed(name, offset, broker)
-        until(
-            lambda: job.metric("parallax_broker_reachable", broker_id="3") == 0.0,
-            "broker 3 to be reported as down",
-            timeout=180,
-        )
-        until(
-            lambda: (job.metric("parallax_unknown_offsets", topic=name) or 0) > 0,
-            "its offsets unknown",
-            timeout=180,
-        )
+        until(lambda: job.metric("parallax_broker_reachable", broker_id="3") == 0.0, "broker 3 to be reported as down")
+        until(lambda: (job.metric("parallax_unknown_offsets", topic=name) or 0) > 0, "its offsets unknown")
         kafka.start_broker(3)
         job.await_observed(name, offset, 3)
         await_compared(job, (name,))
@@ -203,7 +193,7 @@ def test_a_job_that_dies_three_times_in_an_outage_records_and_finds_everything_o
         nonlocal started
         moment = next(iter(left), None)
         if moment is not None and moment in said:
-            until(compares, "the job to compare", timeout=300, interval=0.2)
+            until(compares, "the job to compare", interval=0.2)
             left.pop(moment)(job, stream)
             started = time.time()
 
@@ -214,7 +204,7 @@ def test_a_job_that_dies_three_times_in_an_outage_records_and_finds_everything_o
     assert len({f.finding_id for f in found}) == len(found) == 5
     stream.write()
     stream.await_recorded_once(job)
-    until(lambda: job.metric("parallax_query_up") == 3.0, "all three queries to run", timeout=120)
+    until(lambda: job.metric("parallax_query_up") == 3.0, "all three queries to run")
     assert [f for f in job.findings() if f.topic == stream.topic] == []
     assert places([f for f in job.findings() if f.topic in result.topics]) == expected_places(result.expected)
 
@@ -225,7 +215,7 @@ def test_the_job_goes_on_when_its_python_processes_are_killed(kafka: Cluster, jo
     kill_and_await_restart(job, python)
     stream.write()
     stream.await_recorded_once(job)
-    until(lambda: job.metric("parallax_query_up") == 3.0, "all three queries to run", timeout=120)
+    until(lambda: job.metric("parallax_query_up") == 3.0, "all three queries to run")
     assert job.process.poll() is None
     assert [f for f in job.findings() if f.topic == stream.topic] == []
 
@@ -247,15 +237,16 @@ def test_a_paused_broker_is_not_read_until_it_is_resumed_even_by_a_job_that_was_
     third = stream.write()
     for broker in (1, 3):
         job.await_observed(stream.topic, third, broker)
-    until(lambda: (job.unknown(stream.topic) or 0) > 0, "what is not read to be unknown", timeout=120)
+    until(lambda: (job.unknown(stream.topic) or 0) > 0, "what is not read to be unknown")
     assert positions(job, stream.topic, 2) == stood
     assert min(stood) > first
-    lag = "parallax_view_lag_seconds"
-    assert job.metric(lag, topic=stream.topic, broker_id="2", isolation_level="read_committed") == 0
-    assert job.metric("parallax_view_lag_offsets", topic=stream.topic, broker_id="2") != 0
+    of_it = {"topic": stream.topic, "broker_id": "2"}
+    lag = {"isolation_level": "read_committed", **of_it}
+    until(lambda: job.metric("parallax_view_lag_seconds", **lag) == 0, "what is not to be read to be late by nothing")
+    until(lambda: job.metric("parallax_view_lag_offsets", **of_it), "what is not read to be counted")
     assert job.metric("parallax_reading_paused_timestamp_seconds", broker_id="2") is not None
     reachable = "parallax_broker_reachable"
-    until(lambda: job.metric(reachable, broker_id="2") == 1, "broker 2 to be reported as reachable", timeout=120)
+    until(lambda: job.metric(reachable, broker_id="2") == 1, "broker 2 to be reported as reachable")
     resume(job.storage, [2])
     stream.await_recorded_once(job)
     until(lambda: job.metric("parallax_reading_paused_timestamp_seconds") is None, "the end of the pause")
@@ -281,9 +272,9 @@ def test_a_query_that_hangs_where_spark_cannot_stop_it_costs_a_jvm_and_no_row(
         (before,) = jvm(job)
         (Path(job.storage) / "hang-now").touch()
         stream.write()  # or there would be no progress to commit for minutes
-        until(lambda: jvm(job) and before not in jvm(job), "another JVM", timeout=240)
+        until(lambda: jvm(job) and before not in jvm(job), "another JVM")
         stream.await_recorded_once(job)
-        until(lambda: job.metric("parallax_query_up") == 4.0, "all four queries to run", timeout=120)
+        until(lambda: job.metric("parallax_query_up") == 4.0, "all four queries to run")
         assert "cannot be stopped" in job.log.read_text()
 
 
@@ -297,7 +288,7 @@ def test_a_jvm_that_is_frozen_is_ended_and_costs_no_row(kafka: Cluster, tmp_path
         stream.await_recorded_once(job)
         (before,) = jvm(job)
         before.suspend()
-        until(lambda: jvm(job) and before not in jvm(job), "another JVM", timeout=240)
+        until(lambda: jvm(job) and before not in jvm(job), "another JVM")
         stream.write()
         stream.await_recorded_once(job)
         assert "does not answer; it is ended" in job.log.read_text()

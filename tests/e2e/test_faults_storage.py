@@ -22,6 +22,8 @@ pytestmark = pytest.mark.timeout(1500)
 _GARBAGE = b"\x00garbage\xff" * 20
 _RECORDING = ("read_uncommitted", "read_committed", "progress")
 _QUERIES = (*_RECORDING, "compare")
+OF_A_BUSY_MACHINE = {"this machine is too small for the job", "suspects wait for a verdict"}
+"""What a job may log where nothing is wrong but that others use the processor."""
 
 
 @pytest.fixture(scope="module")
@@ -69,19 +71,20 @@ def test_a_disk_that_takes_nothing_more_is_reported_and_costs_no_row(
         stream.write()
         what = f"queries to fail on a disk that is {trouble.__name__}"
         if is_full:
-            until(lambda: all(job.metric("parallax_query_up", query=q) == 0.0 for q in _RECORDING), what, timeout=120)
-            assert job.metric("parallax_storage_full") == 1.0
+            until(lambda: all(job.metric("parallax_query_up", query=q) == 0.0 for q in _RECORDING), what)
+            until(lambda: job.metric("parallax_storage_full") == 1.0, "the disk to be said to be full")
             assert job.metric("parallax_query_restarts_total") == restarts, "it waits for room, and does not try"
         else:
-            until(lambda: (job.metric("parallax_query_restarts_total") or 0.0) >= restarts + 4, what, timeout=120)
+            until(lambda: (job.metric("parallax_query_restarts_total") or 0.0) >= restarts + 4, what)
     stream.write()
     stream.await_recorded_once(job)
-    until(lambda: job.metric("parallax_query_up") == 4.0, "all queries to run again", timeout=120)
+    until(lambda: job.metric("parallax_query_up") == 4.0, "all queries to run again")
     assert {query: set_aside(job, query) for query in _QUERIES} == dict.fromkeys(_QUERIES, 0.0), "the disk was to blame"
-    assert job.metric("parallax_storage_full") == 0.0
+    until(lambda: job.metric("parallax_storage_full") == 0.0, "the disk to be said to have room")
     if is_full:
         lines = [json.loads(line) for line in job.log.read_bytes()[said:].decode().splitlines() if line[:1] == "{"]
-        assert [line["event"] for line in lines if line["level"] != "info"] == [
+        alarms = [line["event"] for line in lines if line["level"] != "info"]
+        assert [alarm for alarm in alarms if alarm not in OF_A_BUSY_MACHINE] == [
             "storage is full; recording has stopped",
             "storage has room again; recording goes on",
         ]
@@ -114,9 +117,7 @@ def test_lost_checkpoints_are_rebuilt_and_a_taken_metrics_port_is_reported_in_on
     (data / "feedback" / "read_committed.json").unlink()
     job.start()
     stream.write()
-    until(
-        lambda: {q: set_aside(job, q) for q in _QUERIES} == dict.fromkeys(_QUERIES, 1.0), "all set aside", timeout=300
-    )
+    until(lambda: {q: set_aside(job, q) for q in _QUERIES} == dict.fromkeys(_QUERIES, 1.0), "all set aside")
     stream.await_recorded_once(job)
     assert [f.finding_id for f in await_exactly(job, result)] == [finding.finding_id]
     assert sorted(path.name for path in checkpoints.glob("*.broken-*")) == sorted(f"{q}.broken-1" for q in _QUERIES)
@@ -144,6 +145,6 @@ def test_a_feedback_file_that_is_garbled_while_the_job_runs_is_rewritten(
         file.write_bytes(_GARBAGE)
         return (job.metric("parallax_query_restarts_total", query="read_uncommitted") or 0.0) > restarts
 
-    until(refused, "the garbage to be met", timeout=120)
+    until(refused, "the garbage to be met")
     stream.write()
     stream.await_recorded_once(job)

@@ -27,14 +27,13 @@ from parallax.findings.second_opinion import Opinion, Says, opinion
 from parallax.findings.table import read_events
 from parallax.lab.cluster import Cluster
 from parallax.lab.scenarios import ScenarioResult
+from parallax.lab.waiting import PATIENCE_S
 from parallax.model import FindingKind, FindingStatus, Outcome, RowKind, Rule
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
 from tests.builders.findings import finding
 from tests.builders.settings import settings_of
 from tests.e2e.play import Played, Recorder
-
-pytestmark = pytest.mark.timeout(600)
 
 HASHER = ContentHasher(bytes(range(16)))
 KEYS = {
@@ -282,7 +281,7 @@ class Watch:
             self.status = status
             self.changed.notify_all()
 
-    def until(self, condition: Callable[[FindingsStatus], bool], timeout: float = 120) -> FindingsStatus:
+    def until(self, condition: Callable[[FindingsStatus], bool], timeout: float = PATIENCE_S) -> FindingsStatus:
         with self.changed:
             assert self.changed.wait_for(lambda: condition(self.status), timeout), self.status
             return self.status

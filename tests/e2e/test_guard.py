@@ -71,14 +71,14 @@ class Guarded:
         def held() -> bool:
             return any(hold.topic == topic and hold.phase is Phase.HELD for hold in self.holds())
 
-        until(held, f"{topic} to be held", timeout=120)
+        until(held, f"{topic} to be held")
 
     def await_released(self) -> None:
-        until(lambda: not self.holds(), "everything to be let go of", timeout=120)
+        until(lambda: not self.holds(), "everything to be let go of")
 
     def command(self, *words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "parallax.cli", "guard", *words, "-c", str(self.job.config)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_a_job_that_is_killed_while_it_holds_goes_on_and_puts_everything_back(
     one = guarded(topic)
     before = one.own(topic)
     one.job.start()
-    until(lambda: one.job.metric("parallax_replica_high_watermark", topic=topic) is not None, "a look", timeout=120)
+    until(lambda: one.job.metric("parallax_replica_high_watermark", topic=topic) is not None, "a look")
     kafka.stop_broker(2)
     try:
         PlainProducer(kafka.bootstrap_servers).send(topic, "key", "value")
@@ -226,7 +226,7 @@ def test_a_person_holds_and_lets_go_of_a_topic_without_a_job(
     lab, one = guarded(topic), Typist(tmp_path / "one", kafka.bootstrap_servers)
     before = lab.own(topic)
     command = [sys.executable, "-m", "parallax.cli", "guard", "hold", topic, "-c", str(one.config)]
-    held = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    held = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert held.returncode == 0, held.stderr
     assert f"{topic}: held" in held.stdout
     assert "no job with guard.mode: act runs on this storage path" in held.stderr
@@ -304,7 +304,7 @@ def await_known(lab: Guarded, topic: str) -> None:
             place in found.sizes for found in lab.client.log_dirs(broker, [place])
         )
 
-    until(lambda: all(known(broker) for broker in lab.lab.brokers), f"{topic} to be known to all brokers", timeout=60)
+    until(lambda: all(known(broker) for broker in lab.lab.brokers), f"{topic} to be known to all brokers")
 
 
 @contextlib.contextmanager
@@ -377,7 +377,7 @@ def test_what_a_person_sets_while_a_topic_is_held_stays(
     assert one.command("hold", topic).returncode == 0
     one.client.alter_configs(topic, {RETENTION: "1234000"})
     one.job.start()
-    until(lambda: EventKind.OVERRULED in one.kinds(topic), "the change to be noticed", timeout=120)
+    until(lambda: EventKind.OVERRULED in one.kinds(topic), "the change to be noticed")
     one.await_released()
     assert one.own(topic) == {RETENTION: "1234000", RATIO: MADE[RATIO]}
 
@@ -404,7 +404,6 @@ def test_the_guard_holds_for_an_outage_from_before_the_job_and_for_a_second_lost
         until(
             lambda broker=broker: one.job.metric("parallax_replica_high_watermark", topic=topic, broker_id=broker) == 1,
             f"the progress of broker {broker} to be on record",
-            timeout=120,
         )
     before = one.own(topic)
     assert one.job.stop() == 0

@@ -24,6 +24,7 @@ from parallax.lab.waiting import until
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
 from parallax.shell import Shell
+from tests.e2e.job_process import patient
 from tests.e2e.kafka_tools import run_as_written
 from tests.e2e.killed import killed_after_each_event
 from tests.e2e.transactional import send_late, unverified_by
@@ -56,7 +57,7 @@ def test_a_hanging_transaction_is_told_from_one_that_goes_on_and_ends_by_the_pri
         "storage": {"path": str(tmp_path / "data")},
         "alerting": {"metrics_port": 0},
     }
-    config.write_text(json.dumps(document))
+    config.write_text(json.dumps(patient(document)))
 
     def wrong() -> list[str]:
         done = CliRunner().invoke(app, ["check", "-c", str(config), "--format", "json"])
@@ -92,7 +93,7 @@ def test_hanging_transactions_are_ended_by_a_plan_that_their_owner_answers_for(
         "storage": {"path": str(tmp_path / "data")},
         "repair": {"mode": "on"},
     }
-    config.write_text(json.dumps(document))
+    config.write_text(json.dumps(patient(document)))
     file = tmp_path / "plan"
 
     def planned(*answers: str) -> tuple[int, Any]:
@@ -145,7 +146,7 @@ def test_end_markers_whose_repair_is_killed_after_each_event_are_written_once_ea
         "storage": {"path": str(tmp_path / "data")},
         "repair": {"mode": "on"},
     }
-    config.write_text(json.dumps(document))
+    config.write_text(json.dumps(patient(document)))
     said = ("--outcome", "commit", "--offset", "0", "--outcome", "abort", "--offset", "1")
     place = ("--topic", topic, "--partition", "0", "-c", str(config), "-o", str(file))
     planned = CliRunner().invoke(app, ["repair", "plan", *place, *said])

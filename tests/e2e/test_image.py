@@ -159,7 +159,7 @@ def test_by_the_readme_and_the_rendered_files_a_divergence_is_found_and_all_is_r
             words = [found.finding_id if word == "ID" else word for word in command]
             done = pod.execute(*words, *(["--yes"] if "run" in words else []))
             assert done.returncode == 0, (words, done.stdout + done.stderr)
-        until(lambda: [one.status for one in standing(data)] == ["resolved"], "the end of the finding", timeout=120)
+        until(lambda: [one.status for one in standing(data)] == ["resolved"], "the end of the finding")
         assert pod.execute("tar", "--version").returncode == 0, "kubectl cp needs it"
     untouched = written_and_set(cluster)
     assert_it_ends_in_its_grace(pod)

@@ -9,6 +9,7 @@ import sys
 from contextlib import closing, suppress
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -46,7 +47,7 @@ def test_each_divergence_is_found_with_its_evidence(played: Played, producer: Pr
     assert not finding.exposed, "broker 2 is still a follower"
     labels = {"topic": topic, "kind": str(finding.kind), "broker_id": "2"}
     # The metrics follow once the finding is in its table.
-    until(lambda: played.job.metric("parallax_open_findings", **labels) == 1.0, f"{labels} to be counted", timeout=60)
+    until(lambda: played.job.metric("parallax_open_findings", **labels) == 1.0, f"{labels} to be counted")
 
 
 @pytest.mark.parametrize("producer", PRODUCERS)
@@ -59,8 +60,12 @@ def test_the_healthy_control_is_compared_to_its_end_and_yields_nothing(played: P
 def test_its_page_and_readyz_say_that_it_starts_and_then_what_it_has_found(played: Played) -> None:
     assert (played.at_first["condition"], played.at_first["status"]) == ("starting", "unhealthy")
     address = f"http://127.0.0.1:{played.job.port}"
-    ready = json.loads(ask(address, "/readyz").text)
-    assert (ready["condition"], ready["status"]) == ("findings", "ok")
+
+    def has_found() -> Any:
+        said = json.loads(ask(address, "/readyz").text)
+        return said if (said["condition"], said["status"]) == ("findings", "ok") else None
+
+    ready = until(has_found, "it to be ready, and to say what it has found")
     assert re.fullmatch(r"\d+ open findings", ready["text"])
     assert f"<title>{ready['text']} · Parallax · played</title>" in ask(address).text
     page = ask(address, f"/topics/{played.gone['legacy'].topics[0]}/0").text
@@ -96,7 +101,7 @@ def test_nothing_of_it_listens_to_the_network(played: Played) -> None:
 
 def test_a_second_job_on_the_same_storage_is_refused_in_one_line(played: Played) -> None:
     command = [sys.executable, "-m", "parallax.cli", "run", "-c", str(played.job.config)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 1
     assert len(ended.stderr.strip().splitlines()) == 1
     assert "in use by the job with pid" in ended.stderr

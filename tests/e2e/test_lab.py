@@ -134,7 +134,7 @@ def test_a_refused_command_of_the_java_producer_is_one_line(kafka: Cluster, topi
 def parallax(*words: str) -> str:
     """What a command prints to its standard output, run as a person runs it."""
     command = [str(Path(sys.executable).with_name("parallax")), *words]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
 

@@ -20,8 +20,7 @@ from parallax.lab.waiting import until
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient, Watermarks
 from tests.e2e.accused import accused
-
-pytestmark = pytest.mark.timeout(300)
+from tests.e2e.job_process import patient
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +46,7 @@ def test_leaders_move_to_the_broker_that_is_named(lab: Cluster, topic: str) -> N
     for broker in (2, 3, 1) * 4:
         assert admin.elect_leaders(lab, topic, broker=broker) == broker
         for one in lab.brokers.values():
-            with closing(ReplicaClient({"bootstrap.servers": one.address})) as client:
+            with closing(ReplicaClient({"bootstrap.servers": one.address}, timeout_ms=30_000)) as client:
                 assert client.metadata([topic])[topic].partitions[0].leader == broker, "each broker names it"
     with pytest.raises(LabError, match="broker 9 is no replica of it"):
         admin.elect_leaders(lab, topic, broker=9)
@@ -84,17 +83,20 @@ def test_who_is_eligible_to_lead_is_known_and_makes_no_restart_safe(
     FindingsTable(storage["path"]).append([accused(topic, 2, 1, [1, 2], offset=1)])
     config = tmp_path / "parallax.yaml"
     settings = {"kafka": {"bootstrap.servers": lab.bootstrap_servers}, "topics": {"include": [topic]}}
-    config.write_text(json.dumps(settings | {"storage": storage}))
+    config.write_text(json.dumps(patient(settings | {"storage": storage})))
     said = CliRunner().invoke(app, ["roll", "1", "-c", str(config)])
     assert said.exit_code == 1, said.output
     assert "no other replica is in sync: broker 2 would lead, which is eligible (ELR)" in said.stdout
     lab.start_broker(2)
     lab.wait_isr(topic, {1, 2})
-    refused = CliRunner().invoke(app, ["roll", "1", "-c", str(config), "--format", "json"])
-    (one,) = json.loads(refused.stdout)["partitions"]
-    assert one["notes"] == [
-        "producers with acks=all would be refused: 1 replica would be in sync, min.insync.replicas is 2"
-    ], refused.output
+
+    def notes() -> list[str]:
+        refused = CliRunner().invoke(app, ["roll", "1", "-c", str(config), "--format", "json"])
+        (one,) = json.loads(refused.stdout)["partitions"]
+        return list(one["notes"])
+
+    known = ["producers with acks=all would be refused: 1 replica would be in sync, min.insync.replicas is 2"]
+    until(lambda: notes() == known, f"{known} to be all that there is to say")
 
 
 def test_topics_change_while_they_are_used(lab: Cluster, client: ReplicaClient, topic: str) -> None:

@@ -15,8 +15,6 @@ from parallax.lab.traffic import ProducerKind
 from parallax.model import FindingKind
 from tests.e2e.play import Part, Played, play
 
-pytestmark = pytest.mark.timeout(600)
-
 ALL = {
     "tombstone": (FindingKind.DELETED_RECORD_RESURRECTED, 0),
     "abort": (FindingKind.ABORTED_RECORD_COMMITTED, 0),

@@ -169,7 +169,7 @@ def test_a_job_that_was_frozen_before_a_commit_and_taken_over_commits_nothing_an
         stream.await_recorded_once(old)
         freeze.touch()
         stream.write()
-        until(lambda: old.process.status() == psutil.STATUS_STOPPED, "the old job to be frozen", timeout=60)
+        until(lambda: old.process.status() == psutil.STATUS_STOPPED, "the old job to be frozen")
         began = time.monotonic()
         new.start()
         assert time.monotonic() - began < TAKEN_OVER_WITHIN_S

@@ -21,7 +21,6 @@ PLAIN += ["outcome", "key_hash_hi", "key_hash_lo", "content_hash", "key_size", "
 
 
 @pytest.mark.release
-@pytest.mark.timeout(600)
 def test_spark_reads_what_was_recorded_as_a_batch_and_as_a_stream(
     spark: Any, kafka: Cluster, topic: str, tmp_path: Path
 ) -> None:
@@ -36,9 +35,7 @@ def test_spark_reads_what_was_recorded_as_a_batch_and_as_a_stream(
     specs = [spec for spec in view_queries(validate(document)) if spec.name != "progress"]
     queries = [spec.start(spark) for spec in specs]
     try:
-        until(
-            lambda: all(records(tmp_path, i) == 18 for i in IsolationLevel), "six offsets of each replica", timeout=300
-        )
+        until(lambda: all(records(tmp_path, i) == 18 for i in IsolationLevel), "six offsets of each replica")
     finally:
         for query in queries:
             query.stop()
@@ -55,7 +52,7 @@ def test_spark_reads_what_was_recorded_as_a_batch_and_as_a_stream(
         stream = spark.readStream.format("delta").load(path(tmp_path, isolation)).select(PLAIN).writeStream
         stream = stream.option("checkpointLocation", str(tmp_path / isolation.option)).trigger(availableNow=True)
         query = stream.foreachBatch(lambda rows, _: streamed.extend(rows.collect())).start()  # noqa: B023
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(300)
         assert sorted(map(str, streamed)) == sorted(map(str, recorded.select(PLAIN).collect()))
         # What the log says of the files leaves none out that holds what is asked for.
         assert recorded.where("offset = 4").count() == shown.where("offset = 4").count() == 3

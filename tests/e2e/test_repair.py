@@ -20,8 +20,6 @@ from tests.e2e.accused import accused
 from tests.e2e.kafka_tools import run_as_written
 from tests.versions import FOUND
 
-pytestmark = pytest.mark.timeout(300)
-
 
 def test_a_right_replica_leads_the_accused_is_copied_anew_and_the_order_is_restored(
     kafka: Cluster, topic: str, tmp_path: Path
@@ -35,7 +33,7 @@ def test_a_right_replica_leads_the_accused_is_copied_anew_and_the_order_is_resto
         return list(found.replicas), found.leader
 
     def until_it_is(replicas: list[int], *leaders: int) -> None:
-        until(lambda: state()[0] == replicas and state()[1] in leaders, f"{replicas} led by {leaders}", timeout=60)
+        until(lambda: state()[0] == replicas and state()[1] in leaders, f"{replicas} led by {leaders}")
 
     try:
         until_it_is([3, 1, 2], 3)

@@ -32,7 +32,7 @@ from tests.e2e.job_process import JobProcess
 from tests.e2e.killed import killed_after_each_event
 from tests.versions import REPAIRED
 
-pytestmark = [pytest.mark.release, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.release
 
 RECORDS, SIZE = 30, 100_000
 WRITTEN = {f"k{number}": f"{number:03}" * (SIZE // 3) for number in range(RECORDS)}
@@ -65,7 +65,7 @@ class Watched:
 
     def until_accused(self, topic: str, *brokers: int) -> None:
         """Wait until open findings accuse these brokers, and no others."""
-        until(lambda: self.accused(topic) == list(brokers), f"{brokers} to be accused", timeout=240)
+        until(lambda: self.accused(topic) == list(brokers), f"{brokers} to be accused")
 
 
 @pytest.fixture(scope="module", params=REPAIRED)
@@ -145,7 +145,7 @@ def running(client: ReplicaClient, config: Path, topic: str) -> Iterator[subproc
     place = TopicPartition(topic, 0)
     with subprocess.Popen([*program, "--yes", "--format", "json"], stdout=subprocess.PIPE, text=True) as process:
         try:
-            until(lambda: client.reassignments().get(place) == (1, 2, 3), "the new copy to be made", timeout=120)
+            until(lambda: client.reassignments().get(place) == (1, 2, 3), "the new copy to be made")
             yield process
         finally:
             process.kill()

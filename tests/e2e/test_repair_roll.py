@@ -174,7 +174,7 @@ def test_a_rolling_restart_under_traffic_waits_for_each_broker_to_be_back_and_co
         for number in (2, 3):
             assert ("asked", number, 1) in operator.happened, "the broker before was away"
         count = len(written)
-        until(lambda: len(written) > count, "writes to go on", timeout=60)
-        until(lambda: roll(job.config, 1)[0] == 0, "all to be compared again", timeout=120)
+        until(lambda: len(written) > count, "writes to go on")
+        until(lambda: roll(job.config, 1)[0] == 0, "all to be compared again")
         assert job.findings() == []
     assert len(set(written)) == len(written) > 100

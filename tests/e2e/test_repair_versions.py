@@ -58,7 +58,7 @@ class Diverged:
             ids = {one.finding_id for one in own}
             return ids if {(one.kind, one.broker) for one in own} == way.findings else None
 
-        return until(found, f"{way.findings} of {way.topic} to be confirmed", timeout=240)
+        return until(found, f"{way.findings} of {way.topic} to be confirmed")
 
     def planned(self, *of: object) -> dict[str, Any]:
         """A plan; if it has steps, it is also written to `plan`."""
@@ -77,7 +77,7 @@ class Diverged:
             planned.update(self.planned(*of))
             return not planned["missing"]
 
-        until(is_whole, "a plan that lacks nothing", timeout=180, interval=2)
+        until(is_whole, "a plan that lacks nothing", interval=2)
         over = self._repair("run", self.plan, "--yes")
         assert over["phase"] == "over", over
         return list(planned["steps"])
@@ -207,4 +207,4 @@ def test_the_job_sees_that_every_finding_is_over(diverged: Diverged) -> None:
         found = diverged.job.findings()
         return {one.status for one in found} == {FindingStatus.RESOLVED} and {one.topic for one in found} == TOPICS
 
-    until(over, "all findings to be resolved", timeout=240)
+    until(over, "all findings to be resolved")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -37,6 +38,7 @@ from parallax.replica.errors import (
 from parallax.replica.places import Places
 from parallax.replica.reader import Chunk, read_range
 from tests.chunks import read_all
+from tests.e2e.transactional import HELD_OPEN
 
 HASHER = ContentHasher(bytes(range(16)))
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -71,7 +73,7 @@ def consumed(cluster: Cluster, topic: str, isolation: IsolationLevel) -> list[Ro
     rows: list[Row] = []
     try:
         while True:
-            message = consumer.poll(20)
+            message = consumer.poll(120)
             assert message is not None, "the oracle came to no end"
             if message.error() is not None:
                 assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
@@ -141,7 +143,7 @@ def read(
         hasher=HASHER,
         payload=Payload.FULL,
         max_bytes=max_bytes,
-        deadline_ms=10_000,
+        deadline_ms=60_000,
     )
     taken, position, failure = read_all(chunks)
     assert failure is None, failure
@@ -156,15 +158,30 @@ def watermarks(client: ReplicaClient, broker: int, topic: str) -> Watermarks:
     return found
 
 
-def wait_replicated(client: ReplicaClient, cluster: Cluster, topic: str) -> None:
-    """Until all replicas agree on log end, high watermark and last stable offset."""
+def wait_replicated(client: ReplicaClient, cluster: Cluster, topic: str, open_transactions: int = 0) -> None:
+    """Until all replicas agree on log end, high watermark and last stable offset, and nothing else is to come.
+
+    Args:
+        client: asks each broker.
+        cluster: its brokers.
+        topic: the topic.
+        open_transactions: how many have not been ended. Of the others, each marker comes after the answer to the end.
+    """
 
     def settled() -> bool:
         marks = [watermarks(client, broker, topic) for broker in cluster.brokers]
         ends = {m.log_end_offset for m in marks} | {m.high_watermark for m in marks}
-        return len(ends) == 1 and len({m.last_stable_offset for m in marks}) == 1
+        opened = {open_in(client, broker, topic) for broker in cluster.brokers}
+        return len(ends) == 1 and len({m.last_stable_offset for m in marks}) == 1 and opened == {open_transactions}
 
     until(settled, f"{topic} to be replicated")
+
+
+def open_in(client: ReplicaClient, broker: int, topic: str) -> int:
+    """How many transactions a broker holds for open."""
+    found = client.describe_producers(broker, [(topic, 0)])[topic, 0]
+    assert isinstance(found, list), found
+    return sum(producer.current_transaction_start_offset >= 0 for producer in found)
 
 
 # --- same records, same order, same visibility ---
@@ -201,9 +218,9 @@ def producers(kafka: Cluster) -> dict[str, Producer]:
     made = {c: Producer(client_settings(kafka.bootstrap_servers, **{"compression.type": c})) for c in CODECS}
     for codec in ("lz4", "zstd"):
         name = f"txn-{codec}"
-        options = {"compression.type": codec, "transactional.id": f"{name}-{uuid4().hex}"}
+        options = {"compression.type": codec, "transactional.id": f"{name}-{uuid4().hex}", **HELD_OPEN}
         made[name] = Producer(client_settings(kafka.bootstrap_servers, **options))
-        made[name].init_transactions(30)
+        made[name].init_transactions(120)
     return made
 
 
@@ -218,7 +235,7 @@ def produce(producers: dict[str, Producer], topic: str, sends: list[Send]) -> li
             still_open.append(send.producer)
         for key, value, headers in send.records:
             producer.produce(topic, value, key, 0, headers=headers)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
         if transactional and send.end is not None:
             finish(producers, send.producer, commit=send.end)
             still_open.remove(send.producer)
@@ -227,7 +244,7 @@ def produce(producers: dict[str, Producer], topic: str, sends: list[Send]) -> li
 
 def finish(producers: dict[str, Producer], name: str, *, commit: bool) -> None:
     producer = producers[name]
-    producer.commit_transaction(30) if commit else producer.abort_transaction(30)
+    producer.commit_transaction(120) if commit else producer.abort_transaction(120)
 
 
 @given(sends=_sends, max_bytes=st.sampled_from([1, 500, 1 << 20]), last=st.booleans())
@@ -244,15 +261,17 @@ def test_every_replica_shows_what_the_consumer_shows(
     kafka.create_topic(topic)
     still_open = produce(producers, topic, sends)
     try:
-        assert_same_view(kafka, client, topic, max_bytes)
+        assert_same_view(kafka, client, topic, max_bytes, len(still_open))
     finally:
         for name in still_open:
             finish(producers, name, commit=last)
     assert_same_view(kafka, client, topic, max_bytes)
 
 
-def assert_same_view(cluster: Cluster, client: ReplicaClient, topic: str, max_bytes: int) -> None:
-    wait_replicated(client, cluster, topic)
+def assert_same_view(
+    cluster: Cluster, client: ReplicaClient, topic: str, max_bytes: int, open_transactions: int = 0
+) -> None:
+    wait_replicated(client, cluster, topic, open_transactions)
     for isolation in IsolationLevel:
         expected = consumed(cluster, topic, isolation)
         for broker in cluster.brokers:
@@ -269,7 +288,7 @@ def test_log_append_time_is_the_brokers(
     kafka.create_topic(topic, config={"message.timestamp.type": "LogAppendTime"})
     for codec in CODECS:
         producers[codec].produce(topic, b"v", b"k", 0, timestamp=1_000_000)
-        producers[codec].flush(30)
+        assert producers[codec].flush(120) == 0
     wait_replicated(client, kafka, topic)
     rows, _ = read(client, 2, topic, IsolationLevel.READ_UNCOMMITTED)
     assert rows == consumed(kafka, topic, IsolationLevel.READ_UNCOMMITTED)
@@ -311,7 +330,7 @@ def test_a_batch_larger_than_what_is_asked_for_comes_whole(
     value = bytes(range(256)) * 2000
     producers["none"].produce(topic, value, b"large", 0)
     producers["none"].produce(topic, b"small", b"small", 0)
-    producers["none"].flush(30)
+    assert producers["none"].flush(120) == 0
     wait_replicated(client, kafka, topic)
     rows, _ = read(client, 3, topic, IsolationLevel.READ_COMMITTED, max_bytes=10)
     assert [row[3] for row in rows] == [value, b"small"]
@@ -390,8 +409,8 @@ def test_a_topic_that_was_re_created_does_not_answer_for_the_one_that_it_replace
     def created() -> str:
         kafka.create_topic(topic)
         produce(producers, topic, [Send("none", [(b"k", b"v", [])] * 3, None)])
-        until(lambda: client.metadata([topic])[topic].topic_id not in ("", dead), "the topic's id")
-        topic_id = client.metadata([topic])[topic].topic_id
+        known = partial(client.metadata, [topic])
+        topic_id = until(lambda: ({known()[topic].topic_id} - {"", dead} or {""}).pop(), "the topic's id")
         for broker in kafka.brokers:
             until(lambda b=broker: shown(b, topic_id)[1] == Watermarks(3, 3, 0, 3), f"the records on broker {broker}")
         return topic_id
@@ -415,12 +434,12 @@ def test_a_paused_or_killed_broker_fails_in_time_and_is_found_again(
     cluster.create_topic(topic)
     producer = Producer(client_settings(cluster.bootstrap_servers))
     producer.produce(topic, b"v" * 1000, b"k", 0)
-    producer.flush(30)
-    client = ReplicaClient({"bootstrap.servers": cluster.bootstrap_servers}, timeout_ms=20_000)
+    assert producer.flush(120) == 0
+    client = ReplicaClient({"bootstrap.servers": cluster.bootstrap_servers}, timeout_ms=30_000)
     until(lambda: watermarks(client, 2, topic).high_watermark == 1, "the record on broker 2")
     position = [FetchPosition(topic, 0, 0)]
 
-    def fetch(broker: int, timeout_ms: int = 5_000) -> Any:
+    def fetch(broker: int, timeout_ms: int = 30_000) -> Any:
         how: dict[str, Any] = {"isolation": IsolationLevel.READ_COMMITTED, "max_bytes": 1 << 20}
         (answer,) = client.fetch(broker, position, timeout_ms=timeout_ms, **how)
         return answer
@@ -441,7 +460,7 @@ def test_a_paused_or_killed_broker_fails_in_time_and_is_found_again(
     cluster.kill_broker(2)
     assert_fails_in_time(Unreachable)
     cluster.start_broker(2)
-    until(lambda: answered(fetch, 2), "broker 2 after its restart", timeout=180)
+    until(lambda: answered(fetch, 2), "broker 2 after its restart")
     client.close()
 
 
@@ -461,8 +480,8 @@ def test_a_broker_that_dies_in_the_middle_of_a_range_leaves_the_chunks_before_st
     producer = Producer(client_settings(cluster.bootstrap_servers, **{"batch.size": 20_000}))
     for i in range(2000):
         producer.produce(topic, b"v" * 1000, b"%d" % i, 0)
-    producer.flush(30)
-    client = ReplicaClient({"bootstrap.servers": cluster.bootstrap_servers}, timeout_ms=20_000)
+    assert producer.flush(120) == 0
+    client = ReplicaClient({"bootstrap.servers": cluster.bootstrap_servers}, timeout_ms=30_000)
     chunks = read_range(
         client,
         1,
@@ -498,17 +517,17 @@ def set_quota(cluster: Cluster, client_id: str, bytes_per_second: int) -> None:
     subprocess.run([*tool, *where, *change], check=True, capture_output=True)
 
 
-@pytest.mark.timeout(300)
 def test_a_client_quota_slows_the_reading_down_and_ends_it_nowhere(kafka: Cluster, topic: str) -> None:
     kafka.create_topic(topic, replicas=[2])
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "batch.size": 100_000, "linger.ms": 20})
-    for number in range(600):
+    for number in range(700):
         producer.produce(topic, value=random.Random(number).randbytes(10_000), partition=0)
         producer.poll(0)
     assert producer.flush(60) == 0
     client = ReplicaClient({"bootstrap.servers": kafka.bootstrap_servers, "client.id": topic})
     set_quota(kafka, topic, 400_000)
-    try:
+
+    def took_s() -> float:
         began = time.monotonic()
         chunks = read_range(
             client,
@@ -516,18 +535,19 @@ def test_a_client_quota_slows_the_reading_down_and_ends_it_nowhere(kafka: Cluste
             topic,
             0,
             0,
-            600,
+            700,
             isolation=IsolationLevel.READ_COMMITTED,
             hasher=HASHER,
-            max_bytes=500_000,
-            deadline_ms=1000,
+            max_bytes=1_500_000,
+            deadline_ms=3000,
         )
-        assert sum(len(chunk.columns.offset) for chunk in chunks) == 600
-        took = time.monotonic() - began
-    finally:
-        client.close()
-    # The quota counts over a window of eleven seconds, so that the first four megabytes come at once.
-    assert took > 2, "the quota was in force"
+        assert sum(len(chunk.columns.offset) for chunk in chunks) == 700
+        return time.monotonic() - began
+
+    # The quota counts over a window of eleven seconds, so that the first four megabytes come at once. What is asked for
+    # at once is paid for in more than the time that an answer may take.
+    with closing(client):
+        until(lambda: took_s() > 2, "the broker to know of the quota")
 
 
 def test_a_controller_is_told_from_a_broker_that_is_too_old(kafka: Cluster) -> None:

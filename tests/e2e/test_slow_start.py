@@ -7,10 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-pytestmark = pytest.mark.timeout(600)
-
 SLOW_IMPORTS = """
 import os, sys, time
 

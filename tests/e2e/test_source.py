@@ -11,8 +11,12 @@ from confluent_kafka import Producer
 
 from parallax.lab import admin
 from parallax.lab.cluster import Cluster
+from parallax.lab.waiting import until
 from parallax.model import Outcome, RowKind
-from tests.e2e.transactional import all_show, transactions
+from tests.e2e.transactional import HELD_OPEN, all_show, transactions
+
+PATIENT = {"request.timeout.ms": "30000"}
+"""Of what is read once: a broker that does not answer in time is left out."""
 
 
 @pytest.fixture
@@ -20,7 +24,7 @@ def read(spark: Any, kafka: Cluster) -> Callable[..., Any]:
     """Rows of a batch read."""
 
     def rows(topic: str, **options: str) -> list[Any]:
-        given = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topics": topic}
+        given = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topics": topic, **PATIENT}
         given |= {name.replace("_", "."): value for name, value in options.items()}
         frame = spark.read.format("kafka-replica").options(**given).load()
         return frame.orderBy("broker", "partition", "offset", "kind").collect()
@@ -106,11 +110,12 @@ def test_a_stream_goes_on_where_it_stopped_and_finds_partitions_that_were_added(
 
     def run() -> list[Any]:
         before = len(seen)
-        options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topics": topic, "maxBytesPerTrigger": "200"}
+        options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topics": topic, **PATIENT}
+        options["maxBytesPerTrigger"] = "200"
         frame = spark.readStream.format("kafka-replica").options(**options).load()
         writer = frame.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
         query = writer.foreachBatch(lambda batch, _: seen.extend(batch.collect())).trigger(availableNow=True).start()
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(300)
         return seen[before:]
 
     for value in range(5):
@@ -143,7 +148,7 @@ def test_progress_tells_watermarks_and_open_transactions_of_every_replica(
     spark: Any, kafka: Cluster, topic: str, tmp_path: Path
 ) -> None:
     kafka.create_topic(topic)
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": topic})
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": topic, **HELD_OPEN})
     producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce(topic, value=b"open", partition=0)
@@ -158,7 +163,9 @@ def test_progress_tells_watermarks_and_open_transactions_of_every_replica(
         .start()
     )
     try:
-        rows = wait_for(ticks, query, lambda rows: sum(r.high_watermark == 1 for r in rows) == len(kafka.brokers))
+        rows = wait_for(
+            ticks, query, lambda rows: rows and all(row.high_watermark == 1 and row.open_transactions for row in rows)
+        )
     finally:
         query.stop()
         producer.abort_transaction(60)
@@ -171,12 +178,12 @@ def test_progress_tells_watermarks_and_open_transactions_of_every_replica(
 
 
 def wait_for(ticks: list[list[Any]], query: Any, condition: Callable[[list[Any]], bool]) -> list[Any]:
-    looked_at = 0
-    for _ in range(1200):
-        query.awaitTermination(0.1)
+    """The newest row of each broker, once they are as expected."""
+
+    def newest() -> list[Any] | None:
         assert query.isActive, query.exception()
-        while looked_at < len(ticks):
-            if condition(ticks[looked_at]):
-                return ticks[looked_at]
-            looked_at += 1
-    raise AssertionError(f"no tick was as expected; the last was {ticks[-1:]}")
+        told = sorted((row for tick in list(ticks) for row in tick), key=lambda row: row.observed_at)
+        last = list({row.broker: row for row in told}.values())
+        return last if condition(last) else None
+
+    return until(newest, "ticks as expected")

@@ -50,7 +50,7 @@ def test_a_job_goes_on_from_the_checkpoints_and_findings_of_a_release(archive: P
             now = {one.finding_id: one.status for one in standing(job.storage)}
             return all(now.get(name) is FindingStatus.RESOLVED for name in known)
 
-        until(are_over, "the findings on topics that are gone to be over", timeout=120)
+        until(are_over, "the findings on topics that are gone to be over")
         now = committed(storage)
         assert all(now[query] > before[query] for query in QUERIES), (before, now)
         assert "set aside" not in job.log.read_text()

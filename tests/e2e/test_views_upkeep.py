@@ -40,8 +40,11 @@ def append(storage: Path, recorded_on: date, *rows: tuple[Reader, int]) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_upkeep_compacts_and_drops_old_dates_and_keeps_every_position_and_stream(spark: Any, tmp_path: Path) -> None:
+def test_upkeep_compacts_and_drops_old_dates_and_keeps_every_position_and_stream(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     storage, today = tmp_path / "data", datetime.now(UTC).date()
+    monkeypatch.setattr(moments, "today", today.isoformat)
     create_tables(str(storage))
     old = date(2026, 1, 1)
     append(storage, old, (BUSY, 5), (IDLE, 7))

@@ -11,8 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-import pytest
-
 from parallax.findings.acknowledge import acknowledge
 from parallax.findings.table import FindingsTable
 from parallax.lab.waiting import until
@@ -20,8 +18,6 @@ from parallax.lab.watchdog import Watchdog
 from parallax.model import FindingStatus
 from tests.builders.findings import finding
 from tests.receiver import Receiver
-
-pytestmark = pytest.mark.timeout(300)
 
 _ROUNDS = 6
 
@@ -82,21 +78,21 @@ def test_every_finding_is_told_and_its_end_through_kill_9_and_an_outage_of_the_r
                 receiver.status = 503
             table.append([finding(name, partition=n)])
             with process(tmp_path, receiver.url) as running:
-                until(lambda: receiver.tries > 0, "a message to be tried", timeout=60)
+                until(lambda: receiver.tries > 0, "a message to be tried")
                 if draw.random() < 0.5:
                     receiver.status = 200
                     receiver.answers.set()
-                    until(lambda name=name: name in told("firing"), "the finding to be told", timeout=60)
+                    until(lambda name=name: name in told("firing"), "the finding to be told")
                 running.kill()
             receiver.tries = 0
             receiver.status = 200
             receiver.answers.set()
         with process(tmp_path, receiver.url):
-            until(lambda: told("firing").keys() == set(names), "every finding to be told", timeout=60)
+            until(lambda: told("firing").keys() == set(names), "every finding to be told")
         assert told("resolved") == {}, "a process that dies or starts ends nothing"
         acknowledge(str(tmp_path), names[0], "known since March", by="ann")
         with process(tmp_path, receiver.url):
-            until(lambda: acknowledged(names[0]), "the acknowledgement to be told", timeout=60)
+            until(lambda: acknowledged(names[0]), "the acknowledgement to be told")
         assert told("resolved") == {}, "it stands"
         assert len(told("firing")[names[0]]) == 2, "it was told once more"
         table.news()
@@ -104,7 +100,7 @@ def test_every_finding_is_told_and_its_end_through_kill_9_and_an_outage_of_the_r
             [replace(finding(name, partition=n), status=FindingStatus.RESOLVED) for n, name in enumerate(names)]
         )
         with process(tmp_path, receiver.url):
-            until(lambda: told("resolved").keys() == set(names), "every end to be told", timeout=60)
+            until(lambda: told("resolved").keys() == set(names), "every end to be told")
         for status in ("firing", "resolved"):
             others = {name: len(keys) for name, keys in told(status).items() if name != names[0]}
             assert others == dict.fromkeys(names[1:], 1)

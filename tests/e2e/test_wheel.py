@@ -26,8 +26,6 @@ from tests.receiver import Receiver
 TOP = Path(__file__).parents[2]
 SOURCES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "conf", "deploy", "dashboards", "docs")
 
-pytestmark = pytest.mark.timeout(300)
-
 
 @dataclass(frozen=True)
 class Installed:
@@ -133,6 +131,7 @@ def test_from_the_wheel_alone_init_writes_what_check_accepts(
     stale = installed.run("python", "-c", "import parallax.of_an_earlier_build")
     assert "No module named 'parallax.of_an_earlier_build'" in stale.stderr
 
+    installed.set("read", request_timeout_ms=30_000)
     looked = installed.run("parallax", "check", "-c", "parallax.yaml", "--format", "json")
     lines = json.loads(looked.stdout)
     assert [line for line in lines if line["result"] == "wrong"] == [], looked.stderr
@@ -175,7 +174,7 @@ def test_by_the_readme_alone_an_alert_comes_at_a_webhook_and_is_explained(
             watched = ("--name", lab, "--watched-by", "parallax.yaml")
             played = installed.run("parallax", "lab", "scenario", "frozen", *watched)
             assert played.returncode == 0, played.stdout + played.stderr
-            named = until(lambda: fired(receiver), "an alert at the webhook", timeout=240)
+            named = until(lambda: fired(receiver), "an alert at the webhook")
 
             listed = json.loads(installed.run("parallax", "findings", "-c", "parallax.yaml", "--format", "json").stdout)
             assert [one["finding_id"] for one in listed] == [named]

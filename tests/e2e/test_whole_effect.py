@@ -85,11 +85,11 @@ class Whole:
             self.producer.fill([topic], 20)
             return not read_replica(self.client, 2, topic).holds(offset)
 
-        until(compacted, f"broker 2 to have cleaned offset {offset} of {topic}", timeout=90, interval=0.6)
+        until(compacted, f"broker 2 to have cleaned offset {offset} of {topic}", interval=0.6)
 
     def await_end(self, topic: str) -> str:
         """Wait until the finding about broker 2 is over; returns its resolution."""
-        until(lambda: not self.standing(topic).stands, f"the finding of {topic} to end", timeout=120)
+        until(lambda: not self.standing(topic).stands, f"the finding of {topic} to end")
         return str(json.loads(self.standing(topic).evidence)["resolution"])
 
 
@@ -136,7 +136,7 @@ def test_a_finding_stands_until_no_key_of_its_transaction_is_wrong_any_more(whol
     assert first is not None
     whole.producer.send(SEVERAL, "transfer-1", "booked at last")
     whole.clean(SEVERAL, first)
-    until(lambda: whole.standing(SEVERAL).offset == first + 1, "the finding to name the other key", timeout=120)
+    until(lambda: whole.standing(SEVERAL).offset == first + 1, "the finding to name the other key")
     assert whole.standing(SEVERAL).is_open
     whole.producer.send(SEVERAL, "transfer-2", "booked at last")
     whole.clean(SEVERAL, first + 1)
@@ -180,18 +180,14 @@ def test_a_finding_stands_until_no_replica_is_wrong_any_more(whole: Whole) -> No
     admin.elect_leaders(lab, COPIED, broker=2)
     admin.reassign(lab, COPIED, replicas=[2, 1])
     admin.reassign(lab, COPIED, replicas=[2, 1, 3])
-    until(lambda: whole.standing(COPIED).exposed, "the finding to say that broker 2 leads", timeout=120)
+    until(lambda: whole.standing(COPIED).exposed, "the finding to say that broker 2 leads")
     assert whole.standing(COPIED).status is FindingStatus.CONFIRMED
     assert not [f for f in whole.job.findings() if f.topic == COPIED and f.broker == 1], "broker 1 is right"
     admin.reassign(lab, COPIED, replicas=[2, 3])
     admin.reassign(lab, COPIED, replicas=[2, 3, 1])
     assert all("customer-7" in read_replica(client, b, COPIED).visible for b in (1, 2, 3))
-    until(
-        lambda: whole.standing(COPIED).status is FindingStatus.SPREAD,
-        "the loss to be reported as complete",
-        timeout=120,
-    )
+    until(lambda: whole.standing(COPIED).status is FindingStatus.SPREAD, "the loss to be reported as complete")
     assert whole.job.metric("parallax_open_findings", topic=COPIED, broker_id="2") == 1.0
     whole.producer.send(COPIED, "customer-7", "alive again")
-    until(lambda: not [f for f in whole.job.findings() if f.topic == COPIED and f.stands], "all to end", timeout=120)
+    until(lambda: not [f for f in whole.job.findings() if f.topic == COPIED and f.stands], "all to end")
     assert json.loads(whole.standing(COPIED).evidence)["resolution"] == "superseded"

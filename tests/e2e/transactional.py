@@ -18,6 +18,8 @@ from parallax.replica.connection import Deadline
 from parallax.replica.requests import Request
 from parallax.replica.versions import Versions
 
+HELD_OPEN = {"transaction.timeout.ms": 600_000}
+"""Options of a producer whose transaction is open while a test looks: by default brokers abort it after a minute."""
 _VERIFICATION = "transaction.partition.verification.enable"
 
 
@@ -66,9 +68,9 @@ def send_late(cluster: Cluster, topic: str, producer_id: int, key: str = "key") 
     kind = ProduceRequest.TopicProduceData
     partition = kind.PartitionProduceData(index=0, records=bytes(builder.build()))
     data = [kind(name=topic, partition_data=[partition])]
-    message = ProduceRequest(transactional_id=f"gone-{producer_id}", acks=-1, timeout_ms=10_000, topic_data=data)
-    with closing(ReplicaClient({"bootstrap.servers": cluster.bootstrap_servers}, timeout_ms=10_000)) as client:
+    message = ProduceRequest(transactional_id=f"gone-{producer_id}", acks=-1, timeout_ms=60_000, topic_data=data)
+    with closing(ReplicaClient({"bootstrap.servers": cluster.bootstrap_servers}, timeout_ms=60_000)) as client:
         leader = client.metadata([topic])[topic].partitions[0].leader
-        answer = client._connections.exchange(leader, Request(message, Versions(3, 9)), Deadline(10_000))
+        answer = client._connections.exchange(leader, Request(message, Versions(3, 9)), Deadline(60_000))
     (part,) = answer.responses[0].partition_responses
     assert part.error_code == 0

@@ -64,7 +64,7 @@ def elect_leaders(
         unclean: if no replica in sync is left, elect one that is not in sync.
 
     Raises:
-        LabError: the brokers refuse, or some broker still names another leader after half a minute.
+        LabError: the brokers refuse, or some broker still names another leader after five minutes.
     """
     if broker is not None and not unclean:
         _prefer(cluster, topic, partition, broker)
@@ -101,9 +101,7 @@ def _known(cluster: Cluster, topic: str, partition: int) -> list[int]:
     return sorted(state.replicas)
 
 
-def reassign(
-    cluster: Cluster, topic: str, partition: int = 0, *, replicas: Sequence[int], timeout: float = 60.0
-) -> None:
+def reassign(cluster: Cluster, topic: str, partition: int = 0, *, replicas: Sequence[int]) -> None:
     """Move a partition to other brokers, and wait until all of them are in sync.
 
     A broker that is not in ``replicas`` deletes its replica from disk. If a later call assigns the partition to it
@@ -114,10 +112,9 @@ def reassign(
         topic: name of the topic.
         partition: the partition's number.
         replicas: ids of the brokers, the preferred leader first.
-        timeout: how many seconds the move may take.
 
     Raises:
-        LabError: the brokers refuse, or the move takes longer.
+        LabError: the brokers refuse, or the move takes more than five minutes.
     """
     what = f"{topic}-{partition}: reassignment to brokers {', '.join(map(str, replicas))}"
     place = KafkaPythonPartition(topic, partition)
@@ -126,14 +123,16 @@ def reassign(
         if answer[place] is not None:
             raise LabError(f"{what} was refused ({answer[place].__name__})")
         listed = partial(admin.list_partition_reassignments, [place])
-        until(lambda: _unless_away(listed) == {}, what, timeout=timeout, interval=0.2)
+        until(lambda: _unless_away(listed) == {}, what, interval=0.2)
     wanted = frozenset(replicas)
 
     def moved() -> bool:
-        state = cluster.partition(topic, partition)
-        return state is not None and state.replicas == wanted and state.isr == wanted and state.leader in wanted
+        said = cluster.everywhere(topic, partition)
+        return bool(said) and all(
+            state is not None and state.replicas == state.isr == wanted and state.leader in wanted for state in said
+        )
 
-    until(moved, f"{what} to show in the metadata", timeout=timeout, interval=0.2)
+    until(moved, f"{what} to show in the metadata", interval=0.2)
 
 
 def wipe_replica(cluster: Cluster, broker: int, topic: str, partition: int = 0) -> None:
@@ -318,7 +317,7 @@ def add_partitions(cluster: Cluster, topic: str, count: int, *, replicas: Sequen
             requires as many replicas as the old partitions have.
 
     Raises:
-        LabError: the brokers refuse, or do not bring them up within half a minute.
+        LabError: the brokers refuse, or do not bring them up within five minutes.
     """
     assignment = list(replicas or cluster.brokers)
     known = until(
@@ -349,7 +348,7 @@ def delete_topics(cluster: Cluster, topics: Collection[str]) -> None:
         topics: names of the topics.
 
     Raises:
-        LabError: the brokers refuse, or still know them after half a minute.
+        LabError: the brokers refuse, or still know them after five minutes.
     """
     answers(
         lambda: cluster.admin.delete_topics(list(topics), request_timeout=SECONDS),
@@ -403,7 +402,7 @@ def commit_offsets(cluster: Cluster, group: str, topic: str, offsets: Mapping[in
         offsets: by partition number, the offset that the group reads next.
 
     Raises:
-        LabError: the group's coordinator does not accept them within half a minute.
+        LabError: the group's coordinator does not accept them within five minutes.
     """
     wanted = {KafkaPythonPartition(topic, p): OffsetAndMetadata(offset, "", -1) for p, offset in offsets.items()}
 
@@ -421,7 +420,7 @@ def delete_group(cluster: Cluster, group: str) -> None:
         group: the group's id.
 
     Raises:
-        LabError: the group's coordinator does not delete it within half a minute.
+        LabError: the group's coordinator does not delete it within five minutes.
     """
 
     def delete(admin: KafkaAdminClient) -> bool:

@@ -52,7 +52,7 @@ def _make(java: Java, jars: Path, version: str, file: Path) -> None:
         (work / "server.properties").write_text(text, encoding="utf-8")
         broker.start(java.path, jars, [f"-XX:ArchiveClassesAtExit={made}"])
         until(lambda: _has_started(broker), "a broker to start")
-        broker.stop(timeout=120)
+        broker.stop()
     except LabError:
         broker.kill()
     finally:

@@ -26,6 +26,8 @@ _JVM = (
     "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.common.config=warn",
 )
 
+_STOPS_S = 120.0
+
 _STARTED: list[psutil.Popen] = []
 """Every process that was started here.
 
@@ -123,16 +125,16 @@ class Broker:
         _STARTED.append(process)
         self.process = process
 
-    def stop(self, timeout: float = 30.0) -> None:
-        """Send SIGTERM to the broker and wait; after ``timeout`` seconds, kill it.
+    def stop(self) -> None:
+        """Send SIGTERM to the broker and wait; after two minutes, kill it.
 
-        On SIGTERM, Kafka first gives up its leaderships.
+        On SIGTERM, Kafka first gives up its leaderships. It then writes what proves that its logs are whole.
         """
         if not self.running or self.process is None:
             return
         self.process.terminate()
         try:
-            until(lambda: not self.running, f"broker {self.id} to stop", timeout=timeout)
+            until(lambda: not self.running, f"broker {self.id} to stop", timeout=_STOPS_S)
         except LabError:
             self.process.kill()
         self._reap()
@@ -145,7 +147,7 @@ class Broker:
 
     def _reap(self) -> None:
         """Wait for the end, and collect the exit status where the process is a child of this one."""
-        until(lambda: not self.running, f"broker {self.id} to end", timeout=10)
+        until(lambda: not self.running, f"broker {self.id} to end")
         if isinstance(self.process, psutil.Popen):
             self.process.wait(10)
 

@@ -326,20 +326,29 @@ class Cluster:
     def named_leader(self, topic: str, partition: int = 0) -> int | None:
         """The leader of a partition that every broker names; None while they name several, or nobody.
 
-        The controller elects a leader, and each broker learns of it a moment later. Brokers that are stopped, paused or
-        cannot be reached count as naming nobody else.
+        Args:
+            topic: name of the topic.
+            partition: the partition's number.
+        """
+        named = {-1 if state is None else state.leader for state in self.everywhere(topic, partition)}
+        leader = named.pop() if len(named) == 1 else -1
+        return leader if leader >= 0 else None
+
+    def everywhere(self, topic: str, partition: int = 0) -> list[PartitionState | None]:
+        """What each broker says of a partition; None for one that does not know it, or does not answer.
+
+        The controller makes a change first, and each broker learns of it a moment later. Brokers that are stopped,
+        paused or cannot be reached are left out.
 
         Args:
             topic: name of the topic.
             partition: the partition's number.
         """
         asked = [broker.address for broker in self.brokers.values() if broker.running and not broker.paused]
-        named = {_leader_by(address, topic, partition) for address in asked} - {_NOT_THERE}
-        leader = named.pop() if len(named) == 1 else None
-        return leader if leader is not None and leader >= 0 else None
+        return [said for said in (_said_by(address, topic, partition) for address in asked) if said != _NOT_THERE]
 
     def wait_isr(self, topics: str | Collection[str], brokers: Collection[int], *, timeout: float = 180.0) -> None:
-        """Wait until the ISR of every topic's partition 0 is exactly these brokers and one of them leads.
+        """Wait until all brokers say that the ISR of every topic's partition 0 is exactly these, and one of them leads.
 
         Args:
             topics: the name of one topic, or several names.
@@ -364,8 +373,10 @@ class Cluster:
                 ) from error
 
     def _settled(self, topic: str, isr: frozenset[int]) -> bool:
-        state = self.partition(topic)
-        return state is not None and state.isr == isr and state.leader in isr
+        def is_so(state: PartitionState | None) -> bool:
+            return state is not None and state.isr == isr and state.leader in isr
+
+        return is_so(self.partition(topic)) and all(map(is_so, self.everywhere(topic)))
 
     def create_topic(
         self,
@@ -452,11 +463,12 @@ class Cluster:
                 until(partial(_shows, shows, client, number), f"broker {number} {what}")
 
 
-_NOT_THERE = -2
+_NOT_THERE = PartitionState(-1, frozenset(), frozenset())
+"""Of a broker that cannot be reached; none says so of a partition, which has a replica at least."""
 
 
-def _leader_by(address: str, topic: str, partition: int) -> int | None:
-    """The leader that the broker at an address names; None if it names none, `_NOT_THERE` if it cannot be reached."""
+def _said_by(address: str, topic: str, partition: int) -> PartitionState | None:
+    """What the broker at an address says of a partition; None if nothing, `_NOT_THERE` if it cannot be reached."""
     # A client that knows no other address yet asks this broker.
     with closing(ReplicaClient({"bootstrap.servers": address})) as client:
         try:
@@ -467,7 +479,7 @@ def _leader_by(address: str, topic: str, partition: int) -> int | None:
             return _NOT_THERE
         except ReplicaError:
             return None
-    return None if found is None else found.leader
+    return None if found is None else PartitionState(found.leader, frozenset(found.replicas), frozenset(found.isr))
 
 
 def _shows(shows: Callable[[ReplicaClient, int], bool], client: ReplicaClient, broker: int) -> bool:

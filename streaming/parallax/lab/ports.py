@@ -17,12 +17,15 @@ ENVIRONMENT = "PARALLAX_PORTS"
 Give processes that start labs at the same time a range each, for anybody can take the ports of a broker that is down.
 """
 
+_given: set[int] = set()
+"""What this process has chosen before: whoever asked for it may not listen there yet, or may come back to it."""
+
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
     """Choose ports on which nobody listens, below the ephemeral range of outgoing connections.
 
     A broker that was down must find its port free again. By then a port of the ephemeral range could belong to an
-    outgoing connection.
+    outgoing connection. A port that this process was given before is given again only if no other is left.
 
     Args:
         count: how many ports.
@@ -37,6 +40,7 @@ def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
     chosen_from = _range()
     candidates = list(chosen_from)
     random.SystemRandom().shuffle(candidates)
+    candidates.sort(key=_given.__contains__)
     ports: list[int] = []
     for port in candidates:
         if len(ports) == count:
@@ -45,6 +49,7 @@ def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
             ports.append(port)
     if len(ports) < count:
         raise LabError(f"{host} has no {count} free ports from {chosen_from.start} on; stop what listens there")
+    _given.update(ports)
     return ports
 
 

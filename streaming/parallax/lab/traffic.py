@@ -23,15 +23,18 @@ from parallax.lab.errors import LabError
 
 ProducerKind = Literal["legacy", "java"]
 
-_SECONDS = 30.0
+_SECONDS = 120.0
 _TRANSACTION_TIMEOUT_MS = 600_000
+_ACKNOWLEDGED_MS = 30_000
+"""Without idempotence a record that is sent once more is in the log twice. A broker that waits for a replica to leave
+the ISR, or for the processor, answers within this time."""
 
 
 class TransactionalProducer(Protocol):
     """A producer with a transactional id.
 
     Each method returns when the brokers have acknowledged its request. It raises LabError if they refuse it, or do not
-    answer within half a minute.
+    answer within two minutes.
     """
 
     def begin(self) -> None:
@@ -57,7 +60,8 @@ class PlainProducer:
     """Writes records outside of transactions, without idempotence, acknowledged by the whole ISR."""
 
     def __init__(self, bootstrap_servers: str) -> None:
-        self._producer = Producer(client_settings(bootstrap_servers, **{"acks": "all", "linger.ms": 0}))
+        more = {"acks": "all", "linger.ms": 0, "socket.timeout.ms": _ACKNOWLEDGED_MS}
+        self._producer = Producer(client_settings(bootstrap_servers, **more))
 
     def send(self, topic: str, key: str, value: str | None) -> int:
         """Write one record to partition 0 of a topic; returns its offset.
@@ -68,7 +72,7 @@ class PlainProducer:
             value: its value, written as UTF-8; None for a tombstone.
 
         Raises:
-            LabError: the brokers did not acknowledge it within half a minute.
+            LabError: the brokers did not acknowledge it within two minutes.
         """
         return _send(self._producer, topic, key, value)
 
@@ -82,7 +86,7 @@ class PlainProducer:
             count: how many records each topic gets.
 
         Raises:
-            LabError: the brokers did not acknowledge all of them within half a minute.
+            LabError: the brokers did not acknowledge all of them within two minutes.
         """
         for topic in topics:
             for i in range(count):

@@ -10,10 +10,12 @@ from parallax.lab.errors import LabError
 
 T = TypeVar("T")
 
+PATIENCE_S = 300.0
+"""For how many seconds to wait for what comes within seconds, unless it never comes or the machine is very busy."""
 _SELDOM_S = 0.5
 
 
-def until(condition: Callable[[], T | None], what: str, *, timeout: float = 30.0, interval: float = 0.05) -> T:
+def until(condition: Callable[[], T | None], what: str, *, timeout: float = PATIENCE_S, interval: float = 0.05) -> T:
     """Call a condition again and again until it returns a true value; returns that value.
 
     Args:

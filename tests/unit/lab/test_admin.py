@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -57,18 +58,24 @@ def test_an_election_that_is_forbidden_is_not_asked_for_again(monkeypatch: pytes
         elect(Controller(ClusterAuthorizationFailedError), monkeypatch)
 
 
-def test_a_leader_is_named_once_each_broker_that_can_be_reached_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leader_is_named_once_each_broker_that_can_be_reached_names_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     def broker(number: int, **state: bool) -> Any:
         return SimpleNamespace(address=f"b{number}", **{"running": True, "paused": False, **state})
 
-    brokers = {1: broker(1), 2: broker(2), 3: broker(3, running=False), 4: broker(4, paused=True)}
+    def state(leader: int) -> cluster.PartitionState:
+        return cluster.PartitionState(leader, frozenset({1, 2}), frozenset({1, 2}))
+
+    made = cluster.Cluster(brokers=0, folder=tmp_path)
+    made.brokers = {1: broker(1), 2: broker(2), 3: broker(3, running=False), 4: broker(4, paused=True)}
     for said, expected in (
-        ({"b1": 2, "b2": 2}, 2),
-        ({"b1": 1, "b2": 2}, None),
-        ({"b1": None, "b2": 2}, None),
-        ({"b1": -1, "b2": -1}, None),
-        ({"b1": cluster._NOT_THERE, "b2": 2}, 2),
+        ({"b1": state(2), "b2": state(2)}, 2),
+        ({"b1": state(1), "b2": state(2)}, None),
+        ({"b1": None, "b2": state(2)}, None),
+        ({"b1": state(-1), "b2": state(-1)}, None),
+        ({"b1": cluster._NOT_THERE, "b2": state(2)}, 2),
         ({"b1": cluster._NOT_THERE, "b2": cluster._NOT_THERE}, None),
     ):
-        monkeypatch.setattr(cluster, "_leader_by", lambda address, *_, said=said: said[address])
-        assert cluster.Cluster.named_leader(SimpleNamespace(brokers=brokers), "t") == expected, said  # type: ignore[arg-type]
+        monkeypatch.setattr(cluster, "_said_by", lambda address, *_, said=said: said[address])
+        assert made.named_leader("t") == expected, said

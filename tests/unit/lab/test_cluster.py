@@ -54,6 +54,14 @@ def test_ports_come_from_the_range_that_is_given(monkeypatch: pytest.MonkeyPatch
         free_ports(11)
 
 
+def test_a_port_that_was_given_is_not_given_again_while_there_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARALLAX_PORTS", "20010-20019")
+    monkeypatch.setattr("parallax.lab.ports._is_free", lambda *_: True)
+    given = [port for count in (4, 1, 5) for port in free_ports(count)]
+    assert sorted(given) == list(range(20_010, 20_020)), "whoever was given one need not listen there yet"
+    assert set(free_ports(10)) == set(given)
+
+
 @pytest.mark.parametrize("given", ["all", "9-", "-9", "30-20", "0-9", "1-65536"])
 def test_what_is_no_range_of_ports_is_one_line(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
     monkeypatch.setenv("PARALLAX_PORTS", given)

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from parallax.lab import admin
+from parallax.lab.asking import SECONDS
 from parallax.lab.cluster import Cluster
 from parallax.lab.scenarios.conductor import Conductor
 from parallax.lab.scenarios.stage import LEADER, Cleaning, Divergence, Outage, Return, Script, Stage
@@ -125,7 +126,7 @@ def group_of_partition(cluster: Cluster, name: str, partition: int) -> str:
         name: how the id begins.
         partition: number of the partition.
     """
-    count = len(cluster.admin.list_topics(OFFSETS_TOPIC, timeout=10).topics[OFFSETS_TOPIC].partitions)
+    count = len(cluster.admin.list_topics(OFFSETS_TOPIC, timeout=SECONDS).topics[OFFSETS_TOPIC].partitions)
     return next(group for i in range(10_000) if _java_hash(group := f"{name}-{i}") % count == partition)
 
 

@@ -48,7 +48,7 @@ class GuardedConductor(Conductor):
         super()._verify([act for act in acts if not self._is_held(act)])
         for act in (act for act in acts if self._is_held(act)):
             try:
-                until(self._is_right(act), "what is held to be the same on all brokers", timeout=30)
+                until(self._is_right(act), "what is held to be the same on all brokers")
             except LabError as error:
                 raise self._failed([act], "it was held, and is lost all the same") from error
             act.finish()
