@@ -464,7 +464,7 @@ class Cluster:
 
 
 _NOT_THERE = PartitionState(-1, frozenset(), frozenset())
-"""Of a broker that cannot be reached; none says so of a partition, which has a replica at least."""
+"""The answer of a broker that cannot be reached. A real partition has a replica at least."""
 
 
 def _said_by(address: str, topic: str, partition: int) -> PartitionState | None:

@@ -18,7 +18,7 @@ Give processes that start labs at the same time a range each, for anybody can ta
 """
 
 _given: set[int] = set()
-"""What this process has chosen before: whoever asked for it may not listen there yet, or may come back to it."""
+"""What this process has chosen before. A server need not listen there yet, or may come back."""
 
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:

@@ -11,7 +11,7 @@ from parallax.lab.errors import LabError
 T = TypeVar("T")
 
 PATIENCE_S = 300.0
-"""For how many seconds to wait for what comes within seconds, unless it never comes or the machine is very busy."""
+"""Seconds to wait for what comes within seconds, unless it never comes. A machine may be very busy."""
 _SELDOM_S = 0.5
 
 
