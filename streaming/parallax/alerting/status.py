@@ -251,8 +251,8 @@ def _rest(snapshot: Snapshot, reasons: tuple[str, ...]) -> str:
     """What is known beside acknowledged findings."""
     if reasons:
         return f"the rest is unknown: {_first(reasons)}"
-    is_whole = not in_part(snapshot) and not _on_its_way(snapshot)
-    return "no other difference was found" + ("" if is_whole else ", and not everything is compared")
+    rest = ", and not everything is compared" if in_part(snapshot) else _on_its_way(snapshot)
+    return f"no other difference was found{rest}"
 
 
 def _on_its_way(snapshot: Snapshot) -> str:

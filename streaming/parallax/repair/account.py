@@ -19,7 +19,7 @@ from parallax.guard.account import on_record
 from parallax.kinds import OPEN_KINDS
 from parallax.model import NOBODY
 from parallax.moments import milliseconds, time_text
-from parallax.repair.record import TOO_SLOW, UNWRITTEN, Phase, Repair
+from parallax.repair.record import MAY_LACK, UNWRITTEN, Phase, Repair
 from parallax.repair.table import read_record
 from parallax.views.event_log import EventLogError
 
@@ -136,7 +136,7 @@ def _in_words(repair: Repair, step: Mapping[str, Any]) -> str:
     did, does, proof = _of_a_copy(step) if _is_move(step) else _of_a_marker(step, is_written=_is_written(repair, step))
     name, at = f"Repair {repair.repair_id[:_ID_CHARACTERS]}", time_text(repair.at_ms)
     if (proven_ms := repair.proven.get(step["number"])) is not None:
-        doubt = f" That copy {TOO_SLOW.format(topic=repair.place.topic)}." if repair.is_slow(step["number"]) else ""
+        doubt = f" That copy took too long: it {MAY_LACK}." if repair.is_slow(step["number"]) else ""
         return f"{name} {did}, and {proof} by {time_text(proven_ms)}.{doubt}"
     if repair.phase is Phase.RUNNING:
         return f"{name}, begun at {time_text(repair.began_ms)}, is to {does}; that is not proven yet."

@@ -14,7 +14,7 @@ from parallax.model import UNKNOWN, RowKind
 from parallax.repair import ending, moving
 from parallax.repair.actions import TAKES_MS, Action, Asked, Maker, Wait
 from parallax.repair.plan import Plan, ended_by, new_to
-from parallax.repair.record import TOO_SLOW, EventKind, Phase, Repair
+from parallax.repair.record import MAY_LACK, EventKind, Phase, Repair
 from parallax.repair.seen import END_MARKERS, Look, Row
 from parallax.repair.steps import EndStep, MoveStep, Step
 from parallax.repair.undoing import CLOSE, undone
@@ -84,8 +84,7 @@ def _ended(plan: Plan, look: Look, made: Maker) -> Action:
     stay = f"the replicas stay {list(left)} until `parallax repair undo` assigns them as they were, "
     rest = "" if left == plan.replicas else f"{stay}{list(plan.replicas)}"
     slow = [one for one in plan.steps if isinstance(one, MoveStep) and made.repair.is_slow(one.number)]
-    means = TOO_SLOW.format(topic=plan.place.topic)
-    doubts = (f"the copy on {brokers_text(one.move.copied)} {means}" for one in slow)
+    doubts = (f"the copy on {brokers_text(one.move.copied)} took too long, so it {MAY_LACK}" for one in slow)
     return made.event(EventKind.OVER, reason="; ".join(filter(None, (done, *doubts, rest, new_to(plan, look)))))
 
 

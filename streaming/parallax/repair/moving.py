@@ -12,7 +12,7 @@ from parallax.repair.actions import TAKES_MS, Action, Asked, Assign, Cancel, Cha
 from parallax.repair.claims import together
 from parallax.repair.fit import loses, unsure
 from parallax.repair.layout import Layout, hindered
-from parallax.repair.record import SLOW, EventKind, Repair
+from parallax.repair.record import MAY_LACK, SLOW, EventKind, Repair
 from parallax.repair.seen import Look, contradicted, disturbed
 from parallax.repair.steps import MoveStep
 
@@ -206,10 +206,7 @@ def _took_too_long(repair: Repair, step: MoveStep, intended: Mapping[str, Any], 
         if repair.is_timed
         else "how long that took is not known, because clocks of the machines that ran it differ"
     )
-    return (
-        f"; {took}, so the copy may lack tombstones or end markers. `parallax lead {look.place.topic}` says which "
-        "audit ends that doubt"
-    )
+    return f"; {took}, so the copy {MAY_LACK}"
 
 
 def _shown(step: MoveStep, look: Look) -> str:

@@ -46,11 +46,8 @@ class EventKind(StrEnum):
 
 SLOW = "is_slow"
 """Key in the document of a ``proven`` event. The copy took too long: it may lack tombstones or end markers."""
-TOO_SLOW = (
-    "took too long, so it may lack tombstones or end markers; `parallax lead {topic}` says whether an audit has "
-    "compared it since"
-)
-"""What such a copy means, behind its subject, of a topic."""
+MAY_LACK = "may lack tombstones or end markers until an audit has compared it, which the job makes by itself"
+"""What such a copy means, behind its subject. Messages say it, so it names no command that a person has to run."""
 
 UNWRITTEN = "is_unwritten"
 """Key in the document of a ``proven`` event. The transaction had ended, and the repair wrote no end marker."""
@@ -291,4 +288,4 @@ def _after(known: Repair, event: Event) -> Repair:
             return said
 
 
-__all__ = ["SLOW", "TOO_SLOW", "UNWRITTEN", "WARNED", "Event", "EventKind", "Phase", "Record", "Repair"]
+__all__ = ["MAY_LACK", "SLOW", "UNWRITTEN", "WARNED", "Event", "EventKind", "Phase", "Record", "Repair"]

@@ -637,14 +637,18 @@ def test_what_somebody_knows_of_does_not_make_the_rest_compared(healthy: Monitor
 
 
 @pytest.mark.parametrize(
-    "unknown", [{UnknownReason.RETENTION_GAP: (50_000, 50_000)}, {UnknownReason.NOT_READ_YET: (0, 99_910)}]
+    ("unknown", "rest"),
+    [
+        ({UnknownReason.RETENTION_GAP: (50_000, 50_000)}, ", and not everything is compared"),
+        ({UnknownReason.NOT_READ_YET: (0, 99_910)}, "; 99,910 offsets are not compared yet"),
+    ],
 )
-def test_of_the_partition_of_a_known_finding_it_is_said_that_not_everything_is_compared(
-    healthy: Monitor, unknown: dict[UnknownReason, tuple[int, int]]
+def test_of_the_partition_of_a_known_finding_it_is_said_what_is_not_compared(
+    healthy: Monitor, unknown: dict[UnknownReason, tuple[int, int]], rest: str
 ) -> None:
     healthy.state.update_findings(FindingsStatus(acknowledged=(shown_again(status=FindingStatus.ACKNOWLEDGED),)))
     healthy.compared(unknown=unknown)
-    assert healthy.says().more == "; no other difference was found, and not everything is compared"
+    assert healthy.says().more == f"; no other difference was found{rest}"
 
 
 def test_what_is_on_its_way_is_said_beside_that_all_agree(healthy: Monitor) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from parallax.model import NOBODY, FindingKind
 from parallax.repair.account import repaired_by, repairs_of
-from parallax.repair.record import SLOW, TOO_SLOW, UNWRITTEN, Event, EventKind
+from parallax.repair.record import MAY_LACK, SLOW, UNWRITTEN, Event, EventKind
 from parallax.repair.table import RepairTable
 from tests.builders.findings import finding
 
@@ -107,7 +107,8 @@ def test_what_a_copy_that_took_too_long_may_lack_is_said_of_the_end_that_it_brou
     copied(tmp_path / "slow", is_slow=True)
     copied(tmp_path / "quick")
     slow, quick = (repaired_by(str(tmp_path / which))(replace(HELD, broker=2)).mended[0] for which in ("slow", "quick"))
-    assert slow == f"{quick} That copy {TOO_SLOW.format(topic=HELD.topic)}."
+    assert slow == f"{quick} That copy took too long: it {MAY_LACK}."
+    assert "`" not in slow, "it is a part of messages, which know commands with their options alone"
 
 
 def test_a_finding_that_names_no_broker_is_repaired_only_by_a_word_newer_than_its_event(
