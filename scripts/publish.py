@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import io
 import json
 import os
 import re
 import subprocess
 import sys
-import tarfile
 import tempfile
 import tomllib
 import zipfile
@@ -139,8 +137,8 @@ def wheel(out: Path) -> Path:
     with tempfile.TemporaryDirectory() as scratch:
         for folder in (Path(scratch, "one"), Path(scratch, "another")):
             archive = subprocess.run(["git", "archive", "HEAD"], capture_output=True, check=True, cwd=ROOT).stdout
-            with tarfile.open(fileobj=io.BytesIO(archive)) as exported:
-                exported.extractall(folder, filter="data")
+            folder.mkdir()
+            subprocess.run(["tar", "-x", "-C", str(folder)], input=archive, check=True)
             pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
             run([*pip, "-w", str(folder / "made"), str(folder)], SOURCE_DATE_EPOCH=when)
             (one,) = (folder / "made").glob("*.whl")

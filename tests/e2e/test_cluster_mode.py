@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ from parallax.lab.cluster import Cluster
 from parallax.lab.scenarios import SCENARIOS
 from parallax.lab.waiting import until
 from parallax.stores import set_environment
+from tests.archives import unpack
 from tests.e2e.job_process import JobProcess, Stream, assert_nothing_differs_in_the_tables, await_exactly
 from tests.e2e.spark_cluster import PYTHON, SparkCluster, packed_environment, spark_installation
 from tests.s3_server import S3Server
@@ -89,8 +89,7 @@ def machines() -> Iterator[Machines]:
     try:
         folder.chmod(0o755)
         archive, installed = packed_environment(folder), folder / "installed"
-        with tarfile.open(archive) as tar:
-            tar.extractall(installed, filter="tar")
+        unpack(archive, installed)
         with pytest.MonkeyPatch.context() as patch, S3Server(folder / "s3") as store:
             for name, value in store.environment.items():
                 patch.setenv(name, value)

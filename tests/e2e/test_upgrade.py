@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from parallax.lab.cluster import Cluster
 from parallax.lab.scenarios import SCENARIOS
 from parallax.lab.waiting import until
 from parallax.model import FindingStatus
+from tests.archives import unpack
 from tests.e2e.job_process import JobProcess, Stream, await_exactly, standing
 
 ARCHIVES = sorted((Path(__file__).parents[1] / "stored").glob("*.tar.xz"))
@@ -31,8 +31,7 @@ def committed(storage: Path) -> dict[str, int]:
 
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda file: file.name.removesuffix(".tar.xz"))
 def test_a_job_goes_on_from_the_checkpoints_and_findings_of_a_release(archive: Path, tmp_path: Path) -> None:
-    with tarfile.open(archive) as left:
-        left.extractall(tmp_path, filter="data")
+    unpack(archive, tmp_path)
     storage = tmp_path / "storage"
     before, known = committed(storage), {finding.finding_id for finding in standing(str(storage))}
     assert known, "the release left findings"

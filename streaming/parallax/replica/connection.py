@@ -360,10 +360,10 @@ def _speaks_tls(address: Address, options: Options) -> WrongProtocol:
 def _is_no_tls(failure: Exception) -> bool:
     """Whether a handshake failed as it does with a broker that speaks no TLS: closed, or answered with something else.
 
-    A broker that is stopping closes the connection as well.
+    A broker that is stopping closes the connection as well. Python before 3.11.4 takes that for a close by TLS.
     """
     is_other = isinstance(failure, ssl.SSLError) and failure.reason == "WRONG_VERSION_NUMBER"
-    return is_other or isinstance(failure, ssl.SSLEOFError | ConnectionResetError)
+    return is_other or isinstance(failure, ssl.SSLEOFError | ssl.SSLZeroReturnError | ConnectionResetError)
 
 
 def _answers_without_tls(address: Address, options: Options, deadline: Deadline) -> bool:

@@ -8,7 +8,6 @@ out here for the versions before that.
 from __future__ import annotations
 
 import json
-import tarfile
 from collections.abc import Callable
 from importlib import util
 from pathlib import Path
@@ -27,6 +26,7 @@ from parallax.source.schema import PROGRESS as PROGRESS_SCHEMA
 from parallax.source.schema import VIEW
 from parallax.views.hash_key import hash_key, name_of
 from parallax.views.tables import PROGRESS, VIEWS, create_tables, rust_uri
+from tests.archives import unpack
 
 ROOT = Path(__file__).parents[3]
 ARCHIVES = sorted((ROOT / "tests" / "stored").glob("*.tar.xz"))
@@ -46,8 +46,7 @@ def reading() -> Callable[[str], dict[str, Any]]:
 @pytest.fixture(params=ARCHIVES, ids=lambda file: file.name.removesuffix(".tar.xz"))
 def left(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A folder with ``storage``, as a release left it, and ``told.json``, what that release read there."""
-    with tarfile.open(request.param) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(request.param, tmp_path)
     return tmp_path
 
 
