@@ -35,8 +35,8 @@ _HEAD = """# An Alertmanager for Parallax: alertmanager --config.file=alertmanag
 #
 # What is resolved has the annotations of its last firing: summary and description may speak of the present. So show
 # resolved_summary and resolved_description of it, as parallax.tmpl does; a webhook gets all of them. Those of a finding
-# are empty until it ends. If resolved_turn is not empty, nothing is known to be over: it says whether the finding
-# (label finding_id) goes on under another alert, or that nobody knows.
+# are empty until it ends, but for ParallaxFindingAcknowledged. If resolved_turn is not empty, nothing is known to be
+# over: it says whether the finding (label finding_id) goes on under another alert, or that nobody knows.
 #
 # Have no ends sent to the receivers "chat-note" and "note": who got the page or the ticket is told there that a finding
 # is over.
