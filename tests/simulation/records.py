@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Self
 
 NO_PRODUCER = -1
 IDEMPOTENT = 500
 """The producer that numbers its batches outside of transactions."""
+
+
+class _Unchanging:
+    """Is its own deep copy: copies of whole clusters are made before and after each probe."""
+
+    __slots__ = ()
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
 
 class End(IntEnum):
@@ -18,7 +28,7 @@ class End(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class Record(_Unchanging):
     """A data record; ``value`` is None in a tombstone, ``key`` where there is none (no compacted topic takes that)."""
 
     offset: int
@@ -27,7 +37,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(_Unchanging):
     """A record batch; ``control`` batches hold ``marker``, or nothing once the cleaner has emptied them."""
 
     base: int
@@ -44,7 +54,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Aborted:
+class Aborted(_Unchanging):
     """An entry of a replica's transaction index, and of the aborted list in its Fetch responses."""
 
     producer_id: int
@@ -53,7 +63,7 @@ class Aborted:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(_Unchanging):
     """A transaction as one replica has ended it."""
 
     producer_id: int
@@ -63,7 +73,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(_Unchanging):
     """Offsets that a log gave up."""
 
     start: int
@@ -81,7 +91,7 @@ class Producer:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(_Unchanging):
     """The settings of the topic and the brokers, in ms."""
 
     delete_retention: int
