@@ -82,6 +82,7 @@ def test_a_missed_tombstone_is_suspected_asked_about_proven_reported_and_over_in
         world.apply(op)
     trace = [of_a_suspect(suspect) for suspect in world.monitor.suspects] + asked
     trace += [line for event in world.monitor.events for line in of_an_event(event)]
+    print("\n".join(trace))
     assert trace == STORY.strip().splitlines()
     (finding,) = world.monitor.lifecycle.standing()
     assert explain(finding).proof.startswith(
