@@ -88,7 +88,7 @@ def alone(played: Played) -> Callable[[OutageKind], Alone]:
     return played_with
 
 
-@pytest.mark.parametrize("outage", ["stop", "pause"])
+@pytest.mark.parametrize("outage", ["stop", pytest.param("pause", marks=pytest.mark.release)])
 def test_each_divergence_alone_stands_whether_the_broker_is_stopped_or_paused(
     alone: Callable[[OutageKind], Alone], outage: OutageKind
 ) -> None:

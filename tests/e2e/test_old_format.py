@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from parallax.lab import admin
@@ -97,6 +98,7 @@ def test_old_messages_are_the_records_that_the_cleaner_makes_of_them(make_cluste
                 assert getattr(after, field).tolist() == getattr(columns, field).tolist(), (name, field)
 
 
+@pytest.mark.release
 def test_an_audit_compares_replicas_of_old_messages_to_their_end(
     make_cluster: Callable[..., Cluster], tmp_path: Path
 ) -> None:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SLOW_IMPORTS = """
 import os, sys, time
 
@@ -65,6 +67,7 @@ session.stop()
 """
 
 
+@pytest.mark.release
 def test_a_process_that_plans_a_source_may_take_as_long_as_it_needs(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(SLOW_IMPORTS)
     environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
