@@ -17,7 +17,7 @@ from typing import Any
 from parallax.compare.observations import topic_id_code
 from parallax.compare.suspect import Accusation
 from parallax.evidence.atoms import Place
-from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS, Family
+from parallax.kinds import KEY_KINDS, KINDS, TOMBSTONE_KINDS, TRANSACTION_KINDS, Family
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, TopicPartition, hash_halves, hash_text, id_of
 from parallax.moments import milliseconds
 from parallax.sides import Side, as_document, parsed
@@ -410,6 +410,15 @@ class Claim:
         It is if it belongs to no transaction, or if its COMMIT lies directly behind it.
         """
         return self.producer_id < 0 or is_direct_end(self.offset, self.marker_offset)
+
+    @property
+    def proves_deletion(self) -> bool:
+        """Whether the claim is about a tombstone that proves each older value of its key wrong.
+
+        It proves that in the log that it was read in: whether the current log is that one is another question
+        (`parallax.findings.decide.lineage.rests_on`).
+        """
+        return self.kind in TOMBSTONE_KINDS and self.is_surely_committed
 
     @property
     def before_end(self) -> range | None:

@@ -13,7 +13,7 @@ from parallax.findings.decide.endings import recorded_end
 from parallax.findings.decide.lineage import end_shown, rests_on
 from parallax.findings.decide.unproven_end import is_end_proven
 from parallax.findings.proving import Proving, ProvingRecord
-from parallax.kinds import KINDS, TOMBSTONE_KINDS, Proves
+from parallax.kinds import KINDS, Proves
 from parallax.model import NOBODY, UNKNOWN
 
 
@@ -45,7 +45,7 @@ def tombstone(case: Case) -> ProvingRecord | None:
     if live is None or rests_on(case) is not Belongs.YES:
         return None
     everyone = (case.accused, *case.others)
-    if claim.kind in TOMBSTONE_KINDS and claim.is_surely_committed:
+    if claim.proves_deletion:
         holding = [a for a in everyone if any(r.offset == claim.offset for r in _tombstones(a))]
         return _of_the_claim(claim, holding)
     shown = [(a, record) for a in everyone for record in _tombstones(a) if record.offset > live.offset]

@@ -166,13 +166,7 @@ def _is_recorded_as_deleted(case: Case) -> bool:
 
     That counts where a replica that cannot be asked may have shown it. Otherwise all show what the accused shows.
     """
-    return (
-        case.claim.kind in TOMBSTONE_KINDS
-        and case.claim.is_surely_committed
-        and not case.live_only
-        and bool(case.absent)
-        and rests_on(case) is Belongs.YES
-    )
+    return case.claim.proves_deletion and not case.live_only and bool(case.absent) and rests_on(case) is Belongs.YES
 
 
 def _is_of_the_only_one_left(case: Case) -> bool:
@@ -265,7 +259,7 @@ def _shows_older(case: Case, live: RecordShown, other: ReplicaAnswer, theirs: Re
         return case.pending(f"{reason}; broker {accused.broker} has not caught up with all others yet")
     sure = theirs.is_plain or (waited and case.claim.is_surely_committed)
     sure = sure and case.logs.counts(theirs.place, accused.broker)
-    is_deleted = case.claim.kind in TOMBSTONE_KINDS and case.claim.is_surely_committed
+    is_deleted = case.claim.proves_deletion
     if sure and rests_on(case) is Belongs.YES and not (is_deleted and theirs.offset < case.claim.offset):
         return _shows_an_older_value(case, reason, accused)
     if is_deleted:
@@ -299,9 +293,8 @@ def _resurrected(case: Case, live: RecordShown, other: ReplicaAnswer | None) -> 
     """
     claim, accused = case.claim, case.accused
     shown = other.key.visible if other is not None and other.key is not None else None
-    recorded = claim.kind in TOMBSTONE_KINDS and claim.is_surely_committed
     reason = f"broker {accused.broker} shows a live value at offset {live.offset} and nothing newer for the key"
-    sure = recorded or (shown is not None and is_proof(case, shown))
+    sure = claim.proves_deletion or (shown is not None and is_proof(case, shown))
     # If a log was replaced at the tombstone, that may belong to the lost log, and the value may be right.
     if sure and rests_on(case) is Belongs.YES:
         return case.confirmed(
