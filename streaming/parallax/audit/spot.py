@@ -269,7 +269,8 @@ class SpotChecks:
 
         # By one thread: the micro-batches need the cores.
         reads = (BROKER, "kind", "outcome")
-        for batch in rows_of(self._uri, table, _ROWS.names, wanted, reads, threads=False):
+        its = f"{BROKER} = {broker}"
+        for batch in rows_of(self._uri, table, _ROWS.names, wanted, reads, files=its, threads=False):
             more.append(pa.Table.from_batches([batch]))
             if sum(map(len, more)) >= _MANY:
                 kept, more = thin(), []

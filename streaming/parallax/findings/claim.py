@@ -415,8 +415,8 @@ class Claim:
     def proves_deletion(self) -> bool:
         """Whether the claim is about a tombstone that proves each older value of its key wrong.
 
-        It proves that in the log that it was read in: whether the current log is that one is another question
-        (`parallax.findings.decide.lineage.rests_on`).
+        It proves that of the log in which it was read. Whether that is the current log,
+        `parallax.findings.decide.lineage.rests_on` says.
         """
         return self.kind in TOMBSTONE_KINDS and self.is_surely_committed
 

@@ -22,9 +22,11 @@ from parallax.findings.pointing import Known
 from parallax.findings.recorded import COLUMNS, records_of, rows_within
 from parallax.findings.requests import Recreated, TransactionRecords, Transactions
 from parallax.findings.table import table_uri
-from parallax.model import GAPS, IsolationLevel, ReadEvent, RowKind
+from parallax.model import GAPS, IsolationLevel, ReadEvent, RowKind, TopicPartition
+from parallax.moments import from_milliseconds
 from parallax.views.positions import gaps
 from parallax.views.shared import rows_of, table_of
+from parallax.views.sql import literal, of_partition
 
 log = structlog.get_logger(__name__)
 
@@ -128,6 +130,7 @@ class RecordedHistory:
 
         A table that cannot be read gives an empty history: the probe then reads the logs.
         """
+        of_it = of_partition(TopicPartition(topic, partition))
         place = (pc.field("topic") == topic) & (pc.field("partition") == partition)
         rows = place & (pc.field("kind") == int(RowKind.RECORD))
         rows &= pc.field("key_hash_lo").isin([low for _, low in keys])
@@ -135,8 +138,8 @@ class RecordedHistory:
             # One snapshot for both reads: what retention drops later is in both, or in neither.
             table = DeltaTable(self._uri)
             is_position = place & (pc.field("kind") == int(RowKind.POSITION))
-            positions = table.to_pyarrow_dataset().to_table(columns=_POSITION, filter=is_position)
-            found = table_of(self._uri, table, _COLUMNS, rows, _PLACE)
+            positions = table.to_pyarrow_dataset(file_pruning_predicate=of_it).to_table(_POSITION, filter=is_position)
+            found = table_of(self._uri, table, _COLUMNS, rows, _PLACE, files=of_it)
         except TableNotFoundError:
             return KeyHistory()
         except (DeltaError, OSError, pa.ArrowException) as error:
@@ -153,21 +156,25 @@ class RecordedHistory:
         its transaction are no longer kept.
         """
         of = question.of
+        of_it = of_partition(TopicPartition(question.topic, question.partition))
+        start, end = min(one.start for one in of), max(one.end for one in of)
         place = (pc.field("topic") == question.topic) & (pc.field("partition") == question.partition)
         wanted = (
             place
             & (pc.field("kind") == int(RowKind.RECORD))
             & pc.field("producer_id").isin(sorted({one.producer_id for one in of}))
-            & (pc.field("offset") >= min(one.start for one in of))
-            & (pc.field("offset") < max(one.end for one in of))
+            & (pc.field("offset") >= start)
+            & (pc.field("offset") < end)
             & (pc.field("key_size") >= 0)
         )
         positions = place & (pc.field("kind") == int(RowKind.POSITION))
         try:
             # One snapshot for both reads: what retention drops later is in both, or in neither.
             table = DeltaTable(self._uncommitted_uri)
-            rows = rows_within(rows_of(self._uncommitted_uri, table, COLUMNS, wanted, (*_PLACE, "key_size")), of)
-            read = table.to_pyarrow_dataset().to_table(columns=_POSITION, filter=positions)
+            near = f'{of_it} AND {start} <= "offset" AND "offset" < {end}'
+            reads = (*_PLACE, "key_size")
+            rows = rows_within(rows_of(self._uncommitted_uri, table, COLUMNS, wanted, reads, files=near), of)
+            read = table.to_pyarrow_dataset(file_pruning_predicate=of_it).to_table(_POSITION, filter=positions)
         except TableNotFoundError:
             return [TransactionRecords() for _ in of]
         except (DeltaError, OSError, pa.ArrowException) as error:
@@ -185,16 +192,19 @@ class RecordedHistory:
 
         Then another log may have replaced the one that was read. False if the table cannot be read.
         """
+        since = from_milliseconds(question.since_ms)
         wanted = (
             (pc.field("topic") == question.topic)
             & (pc.field("partition") == question.partition)
             & (pc.field("broker") == question.broker)
             & (pc.field("kind") == int(RowKind.POSITION))
-            & (pc.field("timestamp") >= pa.scalar(question.since_ms * 1000, pa.timestamp("us", tz="UTC")))
+            & (pc.field("timestamp") >= pa.scalar(since, pa.timestamp("us", tz="UTC")))
             & pc.field("position", "event").isin([str(event) for event in _ANOTHER_LOG])
         )
         try:
-            dataset = DeltaTable(self._uncommitted_uri).to_pyarrow_dataset()
+            of_it = of_partition(TopicPartition(question.topic, question.partition))
+            late = f'{of_it} AND broker = {int(question.broker)} AND "timestamp" >= {literal(since)}'
+            dataset = DeltaTable(self._uncommitted_uri).to_pyarrow_dataset(file_pruning_predicate=late)
             return bool(dataset.count_rows(filter=wanted))
         except TableNotFoundError:
             return False

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
 from parallax.model import TopicPartition
+from parallax.views.sql import literal, of_partition
 from parallax.views.tables import PROGRESS, RECORDED_ON, rust_uri
-
-_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def within(place: TopicPartition, since: datetime, until: datetime) -> str:
@@ -23,15 +22,8 @@ def within(place: TopicPartition, since: datetime, until: datetime) -> str:
         since: the first moment of the period, UTC.
         until: the last moment of the period, UTC.
     """
-    topic = place.topic.replace("'", "''")
     return f"""{RECORDED_ON} BETWEEN DATE '{since.date()}' AND DATE '{(until + timedelta(days=1)).date()}'
-        AND topic = '{topic}' AND "partition" = {int(place.partition)}
-        AND observed_at BETWEEN {_literal(since)} AND {_literal(until)}"""
-
-
-def _literal(at: datetime) -> str:
-    micros = (at - _EPOCH) // timedelta(microseconds=1)
-    return f"arrow_cast({micros}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
+        AND {of_partition(place)} AND observed_at BETWEEN {literal(since)} AND {literal(until)}"""
 
 
 def asker(storage: str) -> Any:

@@ -325,7 +325,14 @@ def _clipped(pieces: Array, start: int, stop: int) -> Array:
 
 
 def rows_of(
-    uri: str, table: Any, columns: Iterable[str], wanted: Any, reads: Iterable[str] = (), *, threads: bool = True
+    uri: str,
+    table: Any,
+    columns: Iterable[str],
+    wanted: Any,
+    reads: Iterable[str] = (),
+    *,
+    files: str | None = None,
+    threads: bool = True,
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows of a view, with those that lie in files of other replicas.
 
@@ -335,6 +342,8 @@ def rows_of(
         columns: names of the columns to yield.
         wanted: which rows to yield, a ``pyarrow.compute.Expression`` on columns of the view.
         reads: the further columns that ``wanted`` looks at.
+        files: the condition on files that may hold wanted rows (`parallax.views.sql`); None for all files. It is not
+            applied to files whose rows lie in files of others: what the log says of these is not of all of their rows.
         threads: whether to read with several threads.
 
     Yields:
@@ -345,19 +354,19 @@ def rows_of(
         LenderError: the footer of a shared file is garbled, or a lender has fewer rows than were lent.
     """
     names = list(columns)
-    whole: Any = table.to_pyarrow_dataset()
-    files = order.files_of(table)
+    whole: Any = table.to_pyarrow_dataset(file_pruning_predicate=files)
+    in_order = order.files_of(table)
     fragments = {fragment.path: fragment for fragment in whole.get_fragments()}
-    rows = files.select([name for name in files.column_names if name in (order.PATH, *_VALUES)]).to_pylist()
+    rows = in_order.select([name for name in in_order.column_names if name in (order.PATH, *_VALUES)]).to_pylist()
     for apart, some in groupby(rows, key=lambda row: order.is_shared(row[order.PATH])):
         if not apart:
-            plain = [fragments[row[order.PATH]] for row in some]
+            plain = [fragments[row[order.PATH]] for row in some if row[order.PATH] in fragments]
             dataset: Any = pds.FileSystemDataset(plain, whole.schema, whole.format, whole.filesystem)
             yield from dataset.scanner(columns=names, filter=wanted, use_threads=threads).to_batches()
             continue
         for row in some:
             values = {name: row[column] for column, name in _VALUES.items()}
-            yield from _shared_rows(uri, whole, fragments, row[order.PATH], values, names, wanted, reads)
+            yield from _shared_rows(uri, whole, row[order.PATH], values, names, wanted, reads)
 
 
 def shared_files(storage: str, name: str) -> tuple[int, list[tuple[str, int]]]:
@@ -396,7 +405,9 @@ def borrowed_on(storage: str, name: str) -> set[str]:
     return {str(row[column]) for row in files if order.is_shared(row[order.PATH])}
 
 
-def table_of(uri: str, table: Any, columns: Iterable[str], wanted: Any, reads: Iterable[str] = ()) -> pa.Table:
+def table_of(
+    uri: str, table: Any, columns: Iterable[str], wanted: Any, reads: Iterable[str] = (), *, files: str | None = None
+) -> pa.Table:
     """The rows of a view, with those that lie in files of other replicas, as one table (`rows_of` yields them).
 
     Args:
@@ -405,19 +416,19 @@ def table_of(uri: str, table: Any, columns: Iterable[str], wanted: Any, reads: I
         columns: names of the columns.
         wanted: which rows, a ``pyarrow.compute.Expression`` on columns of the view.
         reads: the further columns that ``wanted`` looks at.
+        files: the condition on files that may hold wanted rows, as `rows_of` takes it.
 
     Raises:
         OSError: a file cannot be read.
     """
-    names, schema = list(columns), table.to_pyarrow_dataset().schema
-    rows = rows_of(uri, table, names, wanted, reads)
+    names, schema = list(columns), pa.schema(table.schema().to_arrow())
+    rows = rows_of(uri, table, names, wanted, reads, files=files)
     return pa.Table.from_batches(rows, pa.schema([schema.field(name) for name in names]))
 
 
 def _shared_rows(
     uri: str,
     whole: Any,
-    fragments: Mapping[str, Any],
     path: str,
     values: Mapping[str, Any],
     columns: Sequence[str],
@@ -425,7 +436,7 @@ def _shared_rows(
     reads: Iterable[str],
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one shared file that are wanted."""
-    parquet, held, files = fragments[path].format, dict[str, frozenset[int]](), filesystem(uri)
+    parquet, held, files = whole.format, dict[str, frozenset[int]](), filesystem(uri)
     # The lender's rows count as rows of this file's broker. What the log says of this file's own rows is not of these.
     of_file = pc.field(BROKER) == values[BROKER]
     of_file &= pc.field(RECORDED_ON) == pa.scalar(values[RECORDED_ON], pa.date32())

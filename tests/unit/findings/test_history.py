@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -239,3 +240,40 @@ def test_a_log_was_replaced_where_its_reader_noticed_it_since(
 
 def test_nobody_knows_of_a_log_that_was_replaced_where_nothing_was_recorded(tmp_path: Path) -> None:
     assert not RecordedHistory(str(tmp_path)).was_recreated(Recreated("orders", 0, 2, 0))
+
+
+def test_only_files_that_may_hold_what_is_looked_for_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A day has thousands of files, and to list them all takes longer than to read what is looked for."""
+    listed: list[int] = []
+
+    class Counted(DeltaTable):
+        def to_pyarrow_dataset(self, **how: Any) -> Any:
+            made = super().to_pyarrow_dataset(**how)
+            listed.append(len(list(made.get_fragments())))
+            return made
+
+    monkeypatch.setattr("parallax.findings.history.DeltaTable", Counted)
+    mine = [position(0, 10), record(1), position(2, 60, "log_truncated"), record(30), position(31, 40)]
+    for row in [*mine, record(1, topic="other"), position(2, 70, broker=3), record(1, partition=1)]:
+        row |= {"producer_id": 7, "key_size": 4}
+        for view in ("read_uncommitted", "read_committed"):
+            rows = pa.Table.from_pylist([row])
+            write_deltalake(str(tmp_path / view), rows, mode="append", partition_by=["broker"])
+    history = RecordedHistory(str(tmp_path))
+    assert recorded(history, Transaction(7, 1, 2, 10)).records == ((1, KEY),)
+    assert listed == [1, 6], "of the transaction's offsets; of the partition, for its positions"
+    del listed[:]
+    assert history.was_recreated(Recreated("orders", 0, 2, 50_000))
+    assert listed == [1], "of the broker, since then"
+    del listed[:]
+    assert history("orders", 0, [KEY]).of(2, KEY).offsets == (30, 1)
+    assert listed == [6, 6]
+
+
+def test_a_file_of_whose_columns_nothing_is_known_is_opened(tmp_path: Path) -> None:
+    rows = pa.Table.from_pylist([position(2, 60, "log_truncated")])
+    nothing = {"delta.dataSkippingNumIndexedCols": "0"}
+    write_deltalake(str(tmp_path / "read_uncommitted"), rows, partition_by=["broker"], configuration=nothing)
+    assert RecordedHistory(str(tmp_path)).was_recreated(Recreated("orders", 0, 2, 50_000))

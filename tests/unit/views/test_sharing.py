@@ -74,12 +74,17 @@ def uri(storage: str, view: str = RC) -> str:
 
 
 def everything(
-    storage: str, wanted: Any = None, columns: tuple[str, ...] = tuple(VIEW.names), view: str = RC
+    storage: str,
+    wanted: Any = None,
+    columns: tuple[str, ...] = tuple(VIEW.names),
+    view: str = RC,
+    files: str | None = None,
 ) -> list[dict[str, Any]]:
     """All rows in the order of their commits, as who looks keys up reads them."""
     table = DeltaTable(uri(storage, view))
     found = pc.field("offset") >= 0 if wanted is None else wanted
-    batches = rows_of(uri(storage, view), table, columns, found, ("offset", "broker", "key_hash_hi", "topic"))
+    reads = ("offset", "broker", "key_hash_hi", "topic")
+    batches = rows_of(uri(storage, view), table, columns, found, reads, files=files)
     return [row for batch in batches for row in batch.to_pylist()]
 
 
@@ -352,7 +357,9 @@ def test_what_the_log_says_of_a_files_own_rows_hides_none_that_others_lend(stora
     wanted = (pc.field("topic") == "a") & (pc.field("offset") < 50) & (pc.field("broker") == 2)
     before = everything(storage, wanted)
     assert shared_now(storage).rows == 100
-    assert everything(storage, wanted) == before
+    own = "offset = 999"
+    assert everything(storage, wanted) == everything(storage, wanted, files=own) == before
+    assert everything(storage, wanted, files="offset > 999") == before, "a file that is shared is read in any case"
     assert len(before) == 50
 
 

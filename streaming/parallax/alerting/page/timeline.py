@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from parallax.model import TopicPartition
-from parallax.views.tables import PROGRESS, RECORDED_ON, rust_uri
+from parallax.views.looked import within
+from parallax.views.tables import PROGRESS, rust_uri
 
 _OFFSETS = ("log_start_offset", "last_stable_offset", "high_watermark")
 _ENDS = ("last_stable_offset", "high_watermark")
 _BUCKETS = 120
 _ALL = 2 * _BUCKETS
 """Up to so many reports of a replica are all kept."""
-_EPOCH = datetime.fromtimestamp(0, UTC)
 _HISTORY = timedelta(hours=1)
 _LATE = timedelta(minutes=1)
 """How long after it was observed a report may be recorded."""
@@ -109,17 +109,10 @@ def _rows(storage: str, place: TopicPartition, since: datetime, until: datetime)
     """What was recorded, in the order of time; files of other times are not opened."""
     from deltalake import DeltaTable, QueryBuilder
 
-    topic = place.topic.replace("'", "''")
     query = f"""SELECT broker, observed_at, reachable, {", ".join(_OFFSETS)} FROM progress
-        WHERE {RECORDED_ON} >= DATE '{since.date()}' AND topic = '{topic}' AND "partition" = {int(place.partition)}
-        AND observed_at BETWEEN {_literal(since)} AND {_literal(until)} ORDER BY observed_at"""  # noqa: S608 - names of columns, numbers, and a text in quotes
+        WHERE {within(place, since, until)} ORDER BY observed_at"""  # noqa: S608 - names of columns, numbers, and a text in quotes
     table = DeltaTable(rust_uri(storage, PROGRESS))
     return pa.table(QueryBuilder().register("progress", table).execute(query))
-
-
-def _literal(at: datetime) -> str:
-    micros = (at - _EPOCH) // timedelta(microseconds=1)
-    return f"arrow_cast({micros}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
 
 
 def _tracks(rows: pa.Table, since: datetime, until: datetime) -> Tracks:
