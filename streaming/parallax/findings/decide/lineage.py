@@ -59,10 +59,14 @@ def end_shown(claim: Claim, answer: ReplicaAnswer) -> MarkerShown | None:
 
 
 def has_lost_its_end(case: Case, broker: int) -> bool:
-    """Whether the end marker that had ended the claim's transaction on a replica is not part of the current log.
+    """Whether the end marker that had ended the claim's transaction on a replica is not of the current log.
 
-    Then the marker, and the outcome that the replica had shown by it, proves nothing any more. The replica need not
-    have truncated its own log yet: a follower that has just started holds the old log until it fetches.
+    Then the outcome that the replica had shown by it proves nothing. The replica itself may still hold the marker. A
+    follower that has just started has not truncated its log yet.
+
+    Args:
+        case: the claim with its answers.
+        broker: the broker that holds the replica.
     """
     end = case.claim.end_on(broker)
     if end is None:

@@ -533,7 +533,7 @@ class TestUnlikeOutcomes:
         assert decide(c, answers(holding(1, "aborted"), accused, replica(3))).was_shown is counts
 
     @pytest.mark.parametrize(("end", "counts"), [(21, True), (20, False)], ids=["it stands", "another leader wrote"])
-    def test_what_a_follower_had_shown_in_a_log_that_is_replaced_is_no_difference_before_it_truncates_its_own(
+    def test_what_was_shown_in_a_replaced_log_counts_no_longer_though_it_is_not_truncated_yet(
         self, end: int, counts: bool
     ) -> None:
         c = replace(
