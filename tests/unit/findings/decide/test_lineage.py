@@ -76,7 +76,7 @@ def test_a_replica_has_lost_its_end_where_its_own_log_has() -> None:
     assert has_cut_the_end(ENDED, known(3, 20))
 
 
-def test_a_replica_has_lost_its_end_where_the_leaders_log_has_though_its_own_has_not_followed_yet() -> None:
+def test_a_replica_has_lost_its_end_where_the_leaders_log_has_before_it_follows() -> None:
     assert has_lost_its_end(case(ENDED, known(1, 20), known(2, 100)), 2)
     assert has_lost_its_end(case(ENDED, known(1, 20, log_end_offset=20), known(2, 100)), 2), "the leader's log ends"
     assert has_lost_its_end(case(ENDED, known(1, 20), silent(2)), 2), "it cannot be asked, and goes by the leader"
