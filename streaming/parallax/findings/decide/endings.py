@@ -57,21 +57,23 @@ def outcomes_of_others(case: Case) -> dict[int, str]:
     """Return by broker the outcome of the claim's record, ``committed`` or ``aborted``; the accused is left out.
 
     It is the outcome that the replica shows now. If the replica shows none, the end marker that it shows decides. If it
-    shows neither, the outcome or marker that the views recorded of it decides. A record or marker that the replica has
-    lost with a truncated log does not count. If the loss has spread to all replicas, what was recorded before does not
-    count either: an absent one had come to show the same as the accused.
+    shows neither, the outcome or marker that the views recorded of it decides. Nothing recorded of it counts if the
+    replica has lost the record with a truncated log, or if its end marker is not part of the current log. If the loss
+    has spread to all replicas, what was recorded before does not count either: an absent one had come to show the same
+    as the accused.
     """
     claim = case.claim
     truth = dict[int, str]()
     if not claim.spread:
-        truth |= {broker: ended_by(marker) for broker, marker in claim.recorded.markers.items()}
-        truth |= claim.recorded.outcomes
+        recorded = {broker: ended_by(marker) for broker, marker in claim.recorded.markers.items()}
+        recorded |= claim.recorded.outcomes
+        # Outcomes never change: what was shown by an end that is gone belongs to another log.
+        truth = {broker: outcome for broker, outcome in recorded.items() if not has_lost_its_end(case, broker)}
     for answer in case.others:
         if is_another_log(claim, answer):
             truth.pop(answer.broker, None)
             continue
-        if _has_lost_it(claim, answer) or has_lost_its_end(claim, answer):
-            # Outcomes never change: what it showed belongs to a truncated log.
+        if _has_lost_it(claim, answer):
             truth.pop(answer.broker, None)
         if (marker := end_shown(claim, answer)) is not None:
             truth[answer.broker] = ended_by(marker.type)

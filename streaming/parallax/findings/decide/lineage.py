@@ -58,13 +58,22 @@ def end_shown(claim: Claim, answer: ReplicaAnswer) -> MarkerShown | None:
     return None
 
 
-def has_lost_its_end(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether the end marker that had ended the claim's transaction on a replica was truncated from its log.
+def has_lost_its_end(case: Case, broker: int) -> bool:
+    """Whether the end marker that had ended the claim's transaction on a replica is not of the current log.
 
-    Then the marker proves nothing any more.
+    Then the outcome that the replica had shown by it proves nothing. The replica itself may still hold the marker. A
+    follower that has just started has not truncated its log yet.
+
+    Args:
+        case: the claim with its answers.
+        broker: the broker that holds the replica.
     """
-    end = claim.end_on(answer.broker)
-    return end is not None and answer.log.has_lost(end)
+    end = case.claim.end_on(broker)
+    if end is None:
+        return False
+    own = case.logs.logs.get(broker)
+    is_truncated = own is not None and own.has_lost(end)
+    return is_truncated or case.logs.of(end, case.accused.broker, before=True) is Belongs.NO
 
 
 def has_cut_the_end(claim: Claim, answer: ReplicaAnswer) -> bool:

@@ -252,7 +252,7 @@ def _was_shown(case: Case, now: str) -> Decision | None:
     own = claim.recorded.outcomes.get(claim.broker)
     if own is None or case.live_only or case.accused.log_start_offset > claim.first_offset:
         return None
-    if has_lost_its_end(claim, case.accused):
+    if has_lost_its_end(case, case.accused.broker):
         return None  # It had ended it in a truncated log, which may have been right.
     truth = outcomes_of_others(case)
     against = sorted(b for b, outcome in truth.items() if outcome != own)
@@ -313,7 +313,7 @@ def _compared_outcomes(case: Case) -> tuple[str | None, dict[int, str]]:
         truth = live_outcomes(case)
         truth.pop(accused.broker, None)
         return own, truth
-    if own is None and accused.log_start_offset <= claim.offset and not has_lost_its_end(claim, accused):
+    if own is None and accused.log_start_offset <= claim.offset and not has_lost_its_end(case, accused.broker):
         own = claim.recorded.outcomes.get(accused.broker)
     # Of a replica that cannot be asked nobody knows whether its log is still the one that was read.
     absent = {a.broker for a in case.absent}

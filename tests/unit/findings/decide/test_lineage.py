@@ -69,11 +69,19 @@ def test_what_lies_in_its_place_says_so_as_well(c: Claim, place: Any, belongs: B
 
 
 def test_a_replica_has_lost_its_end_where_its_own_log_has() -> None:
-    assert has_lost_its_end(ENDED, known(2, 20))
-    assert has_lost_its_end(ENDED, replica(2, epoch_ends={EPOCH: 30}))
-    assert not has_lost_its_end(ENDED, known(2, 21))
-    assert not has_lost_its_end(ENDED, known(3, 20)), "it had not ended it"
+    assert has_lost_its_end(case(ENDED, known(2, 20)), 2)
+    assert has_lost_its_end(case(ENDED, replica(2, epoch_ends={EPOCH: 30})), 2)
+    assert not has_lost_its_end(case(ENDED, known(2, 21)), 2)
+    assert not has_lost_its_end(case(ENDED, known(3, 20)), 3), "it had not ended it"
     assert has_cut_the_end(ENDED, known(3, 20))
+
+
+def test_a_replica_has_lost_its_end_where_the_leaders_log_has_before_it_follows() -> None:
+    assert has_lost_its_end(case(ENDED, known(1, 20), known(2, 100)), 2)
+    assert has_lost_its_end(case(ENDED, known(1, 20, log_end_offset=20), known(2, 100)), 2), "the leader's log ends"
+    assert has_lost_its_end(case(ENDED, known(1, 20), silent(2)), 2), "it cannot be asked, and goes by the leader"
+    assert not has_lost_its_end(case(ENDED, known(1, 21), known(2, 100)), 2)
+    assert not has_lost_its_end(case(ENDED, replica(1), known(2, 100)), 2), "the leader says nothing of the epoch"
 
 
 def test_a_log_is_another_where_something_else_lies_at_the_transactions_own_places() -> None:

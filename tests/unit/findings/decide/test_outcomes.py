@@ -532,6 +532,21 @@ class TestUnlikeOutcomes:
         accused = replica(2, epoch_ends={4: 30}, epochs_known=frozenset(epochs))
         assert decide(c, answers(holding(1, "aborted"), accused, replica(3))).was_shown is counts
 
+    @pytest.mark.parametrize(("end", "counts"), [(21, True), (20, False)], ids=["it stands", "another leader wrote"])
+    def test_what_was_shown_in_a_replaced_log_counts_no_longer_though_it_is_not_truncated_yet(
+        self, end: int, counts: bool
+    ) -> None:
+        c = replace(
+            self.c, recorded=replace(self.c.recorded, outcomes={1: "aborted", 2: "committed"}, ends={2: "20:4"})
+        )
+        leader = holding(1, "aborted", epoch_ends={4: end}, epochs_known=frozenset({4}))
+        started = replica(2, high_watermark=0, last_stable_offset=0, epoch_ends={4: 100}, epochs_known=frozenset({4}))
+        asked_last = replace(c, broker=NOBODY, recorded=replace(c.recorded, pivot=1))
+        assert decide(asked_last, answers(leader, started)).was_shown is counts
+        assert (
+            decide(c, answers(leader, replica(2, epoch_ends={4: 100}, epochs_known=frozenset({4})))).was_shown is counts
+        )
+
     def test_a_suspect_that_a_finding_had_explained_is_over_where_only_newer_values_differ(self) -> None:
         newer = answers(shows(1, record(60)), shows(2, record(60)), shows(3, record(61)))
         asked = replace(self.c.recorded, pivot=1)
