@@ -8,7 +8,7 @@ import pytest
 
 from parallax.model import FindingKind, FindingStatus
 from tests.simulation.history import Op
-from tests.simulation.ops import PLAIN, ROUND, STANDARD, SYNC
+from tests.simulation.ops import OF_FOUR, PLAIN, ROUND, STANDARD, SYNC, parse
 from tests.simulation.readers import RC
 from tests.simulation.unread import cleaned
 from tests.simulation.world import World
@@ -85,3 +85,25 @@ def test_an_end_marker_that_an_unclean_election_has_lost_is_missing_on_none() ->
     back: list[Op] = [("start", 1, 0, 0), ("start", 3, 0, 0), SYNC]
     found = standing(*OPEN, *READ, ("usurp", 2, 0, 0), *grown, *back, *STAND)
     assert "read_committed_frozen" not in {kind for _, kind in found}
+
+
+WAITS = (
+    "write -1 0 -1; tick 2001; write 2 1 34377; end 2; sync; stop 2; unindex 2 9; start 2; sync; clean 2; tick 2001; "
+    "write -1 90 16; sync; clean 2; round; tick 2001; write -1 90 19; sync; clean 2; unassign 1; assign 1; wipe 3 1; "
+    "wipe 4 1; sync; kill; round 522; round; unassign 2"
+)
+"""All come to hold two transactions of a producer open as one, by copies that lack the end marker between the two.
+
+It was read before that the replicas show the first one's record otherwise.
+"""
+
+
+@pytest.mark.parametrize("end", [ABORT, 1 - ABORT], ids=["aborted", "committed"])
+def test_what_replicas_showed_otherwise_waits_for_the_end_of_a_transaction_that_goes_on(end: int) -> None:
+    world = World(replace(OF_FOUR, hosts=(1, 2, 3, 4), alone=0))
+    world.run(parse(WAITS))
+    assert [claim.kind for claim in world.monitor.pending] == [FindingKind.VISIBILITY_MISMATCH]
+    assert {replica.lso for replica in world.cluster.replicas.values()} == {world.monitor.pending[0].offset}
+    for op in [("end", 2, end, 0), SYNC, *STAND]:
+        world.apply(op)
+    assert world.monitor.pending == []

@@ -7,6 +7,7 @@ show whether a record was truncated, and so do other records at the same offsets
 
 from __future__ import annotations
 
+from parallax.evidence.atoms import Place
 from parallax.evidence.log import Belongs
 from parallax.findings.answers import MarkerShown, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim
@@ -101,11 +102,17 @@ def holds_another_record(claim: Claim, answer: ReplicaAnswer) -> bool:
 
 
 def is_another_log(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether a replica holds a marker, or another producer's record, at the offset of a record of the transaction.
+    """Whether another log has replaced the one in which a replica held the claim's record, one of a transaction.
 
-    Then another log has replaced the one that was read. What the replica shows of the claim's producer is about other
-    transactions.
+    Then what the replica shows of the claim's producer is about other transactions. One of two proofs is enough:
+
+    - The replica holds a marker, or another producer's record, at the offset of a record of the transaction.
+    - In its log a newer leader epoch than that of a proof begins at the record's offset or below. The record lies no
+      higher than the proof, so its own epoch is no newer.
     """
+    log, epochs = answer.log, [epoch for offset, epoch in claim.proofs if claim.first_offset <= offset]
+    if any(log.has_come_to(epoch) and log.of(Place(claim.first_offset, epoch)) is Belongs.NO for epoch in epochs):
+        return True
     places = (claim.offset, claim.transaction_start_offset)
     return any(_holds_another(answer, place, RecordShown, producer_id=claim.producer_id) for place in places)
 

@@ -38,19 +38,19 @@ def transaction(case: Case) -> Decision:
             return _unless_held_back(case, contradicted_before(case))
         if not has_cleaned_its_end(case):
             return _unless_held_back(case, contradiction(case))
+    elif _is_cut_away(case):
+        reason = f"another log has replaced the one in which broker {accused.broker} held offset {claim.first_offset}"
+        return case.dismissed(reason, Resolution.UNPROVEN)
     elif rests_on(case) is not Belongs.YES:
         return _of_a_truncated_log(case)
     if claim.producer_id == UNKNOWN:
         return _nameless(case)
     if accused.open_transactions is None:
         return case.pending(f"broker {accused.broker} did not list its producers: {accused.open_error}")
-    if not case.absent and all(0 <= a.log_end_offset <= claim.first_offset for a in (accused, *case.others)):
-        # A transaction that is open below is another one, or has lost the claim's record.
-        return case.dismissed(f"every log was truncated to offset {claim.first_offset} or below", Resolution.UNPROVEN)
     held = _held(claim, accused)
     if held is not None:
         return _about_to_end(case) or _may_go_on(case, held) or _still_open(case, held)
-    if claim.kind in OPEN_KINDS and _is_cut_away(case):
+    if claim.kind in OPEN_KINDS and _is_decided_no_more(case):
         gone = f"the log of broker {accused.broker} was truncated, and does not hold the transaction open any more"
         return case.dismissed(gone)
     return _open_no_more(case)
@@ -86,13 +86,23 @@ def _unless_held_back(case: Case, decision: Decision) -> Decision:
 
 
 def _is_cut_away(case: Case) -> bool:
-    """Whether a transaction that the accused held open was cut from its log, which has decided nothing there since.
+    """Whether the accused's log is another one than was read, at the claim's record, or all logs end below that.
 
-    Its log ends below, holds something else where the transaction began, or its end marker is known to be cut.
+    A transaction that the accused holds open below is another one, or has lost the record.
+    """
+    claim, everyone = case.claim, (case.accused, *case.others)
+    end_below = not case.absent and all(0 <= a.log_end_offset <= claim.first_offset for a in everyone)
+    return end_below or is_another_log(claim, case.accused)
+
+
+def _is_decided_no_more(case: Case) -> bool:
+    """Whether a transaction that the accused held open is open no more, and its log has decided nothing there since.
+
+    Its log ends below, or the transaction's end marker is known to be cut.
     """
     claim, accused = case.claim, case.accused
-    is_another = accused.log_end_offset <= claim.transaction_start_offset or is_another_log(claim, accused)
-    return accused.last_stable_offset <= claim.first_offset and (is_another or case.end_replaced)
+    ends_below = accused.log_end_offset <= claim.transaction_start_offset
+    return accused.last_stable_offset <= claim.first_offset and (ends_below or case.end_replaced)
 
 
 def _has_truncated_its_end(case: Case) -> bool:

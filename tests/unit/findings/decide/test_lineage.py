@@ -91,6 +91,15 @@ def test_a_log_is_another_where_something_else_lies_at_the_transactions_own_plac
     assert not is_another_log(ENDED, replica(2))
 
 
+def test_a_log_is_another_where_a_newer_epoch_begins_at_the_record_or_below() -> None:
+    assert is_another_log(ENDED, known(2, 10)), "the record is of the end marker's epoch, or of an older one"
+    assert not is_another_log(ENDED, known(2, 11)), "the end marker alone was truncated"
+    assert not is_another_log(ENDED, known(2, 10, log_end_offset=10)), "it may be behind"
+    assert not is_another_log(ENDED, replica(2, epoch_ends={EPOCH: None})), "the record may be of the epoch before"
+    behind = replace(ENDED, transaction_start_offset=25, offset=25)
+    assert not is_another_log(behind, known(2, 22)), "what lies behind the marker may be of a newer epoch"
+
+
 def test_who_is_held_back_below_the_accused_is_not_waited_for_where_another_has_come_as_far() -> None:
     accused, as_far, back = shows(2, None), shows(1, None), shows(3, None, last_stable_offset=5)
     assert values_as_far_as_read(case(DELETED, accused, as_far, back)) == {Side(Shows.NO_VALUE): [2, 1]}

@@ -9,6 +9,7 @@ import pytest
 from parallax.findings.answers import (
     CoordinatorAnswer,
     OpenTransaction,
+    ReplicaAnswer,
 )
 from parallax.findings.claim import Recorded
 from parallax.findings.decide import Resolution, Verdict, decide, named
@@ -59,6 +60,21 @@ class TestOpenTransaction:
         assert outcome_of(recorded, replica(1, **ended), accused, replica(3, **of_another)) is Verdict.PENDING
         trimmed = replica(1, log_start_offset=40)
         assert outcome_of(recorded, trimmed, accused, replica(3, **of_another)) is Verdict.CONFIRMED
+
+    @pytest.mark.parametrize("others", [replica(3), silent(3)], ids=["all answer", "one is away"])
+    @pytest.mark.parametrize("kind", [FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.MARKER_MISSING])
+    def test_what_is_open_below_a_record_that_was_truncated_is_another_transaction(
+        self, kind: FindingKind, others: ReplicaAnswer
+    ) -> None:
+        # After an unclean election: all hold an earlier transaction of the producer open, whose end was cut as well.
+        below = (OpenTransaction(PRODUCER, 5),)
+        cut = {"open_transactions": below, "last_stable_offset": 5, "epoch_ends": {4: 8}, "epochs_known": {4}}
+        held = [replica(b, **cut) for b in (1, 2)]
+        others = replace(others, open_transactions=below, last_stable_offset=5)
+        ended = CoordinatorAnswer(PRODUCER, "t", "CompleteAbort")
+        asked = claim(kind, recorded=Recorded(markers={1: "abort"}, leader_epoch=4))
+        got = decide(asked, answers(*held, others, coordinator=ended))
+        assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.UNPROVEN)
 
     def test_one_whose_last_stable_offset_stands_at_it_has_not_ended_it_for_anybody_yet(self) -> None:
         # It leads, and has just appended an end marker, maybe that of a later transaction of the producer.
