@@ -413,7 +413,8 @@ class World:
         that begins behind the record says nothing of it: the producer's earlier ones may have been ended wrongly as
         well. Nor does one whose missed marker lies below the record: that one ended another transaction, and the marker
         of the record's own was lost for itself. Nor does one on a replica that the difference does not name: what two
-        others show has a cause of its own, and so has what is left of a difference without that replica.
+        others show has a cause of its own, and so has what is left of a difference without that replica. Nor does a
+        freeze that was over by then: what its replica shows behind it is how the transaction has ended there.
         """
         standing = [f for f in self.monitor.confirmed if f.claim.kind in TRANSACTION_KINDS]
         for finding in self.monitor.confirmed:
@@ -425,6 +426,7 @@ class World:
                 and not self.monitor.had_ended(f, finding)
                 and not self.monitor.gave_way(finding, f)
                 and not self.monitor.refined(finding, f)
+                and not _had_thawed(f, finding.before)
                 and f.claim.transaction_start_offset <= finding.offset
                 and (f.claim.marker_offset < 0 or finding.offset < f.claim.marker_offset)
             }
@@ -529,6 +531,13 @@ def _log(replica) -> str:
         else:
             parts.append(f"{batch.base}:{txn}" + ",".join(f"{r.key}={r.value}" for r in batch.records))
     return "[" + " ".join(parts) + "]"
+
+
+def _had_thawed(finding: Finding, cluster: Cluster) -> bool:
+    """Whether a finding is of a freeze, and its replica had come past the transaction in this state of the cluster."""
+    replica = cluster.replicas.get(finding.broker)
+    is_freeze = finding.kind == FindingKind.READ_COMMITTED_FROZEN
+    return is_freeze and replica is not None and replica.lso > finding.offset
 
 
 def _matches(divergence: Divergence, finding: Finding) -> bool:
