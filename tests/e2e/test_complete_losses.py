@@ -251,11 +251,9 @@ def test_a_loss_is_reported_as_complete_as_soon_as_no_right_replica_is_left(comp
 
 
 def test_an_audit_of_replicas_that_are_all_wrong_says_so(complete: Lost) -> None:
-    chosen = [word for topic in COMPLETE for word in ("--topic", topic)]
-    ended = run_here(complete.job.config, *chosen, "--format", "json")
-    print(ended.stderr)
-    found = results(ended)
-    assert {topic: found[topic]["result"] for topic in COMPLETE} == dict.fromkeys(COMPLETE, "diverged")
+    chosen = (CLEANED, ROLLED_BACK)
+    ended = run_here(complete.job.config, *(f"--topic={topic}" for topic in chosen), "--format", "json")
+    assert {topic: one["result"] for topic, one in results(ended).items()} == dict.fromkeys(chosen, "diverged")
 
 
 @pytest.mark.parametrize("topic", COMPLETE)

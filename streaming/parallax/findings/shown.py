@@ -120,7 +120,12 @@ def _in_order(assigned: Iterable[int], replicas: Iterable[int]) -> tuple[int, ..
 
 
 def live_outcomes(shown: Shown, broker: int) -> set[str]:
-    """Return which outcomes a replica shows now for the finding's transaction, by its records and its list."""
+    """Return which outcomes a broker's replica shows now for the finding's transaction, by its records and its list.
+
+    Args:
+        shown: the evidence of the finding.
+        broker: id of the broker.
+    """
     finding, answer = shown.finding, shown.replicas.get(broker, {})
     producer, start = finding.producer_id, finding.transaction_start_offset
     found = {

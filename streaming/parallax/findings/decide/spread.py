@@ -131,11 +131,11 @@ def agreed(case: Case, own: str) -> Decision:
 
 
 def older_everywhere(case: Case) -> Decision | None:
-    """Return the decision that a loss has spread, for a finding that a replica hides a committed record as aborted.
+    """Return the decision that a loss has spread, of a finding that a replica hides a committed record as aborted.
 
-    It has if every replica shows a value of the key that is older than that record: whether the record was a value or a
-    deletion, none of them is right. That is so whatever is left of the transaction, which the cleaners may have taken.
-    None if a replica shows no value, or a newer record, or was not read far enough.
+    It has spread if every replica shows a value of the key that is older than that record. Then none is right, whether
+    the record was a value or a deletion. What is left of the transaction does not matter: cleaners may have taken it.
+    None if a replica shows no value, shows a newer record, or was not read far enough.
     """
     claim, everyone = case.claim, (case.accused, *case.others)
     is_found = case.live_only and claim.kind is FindingKind.COMMITTED_RECORD_ABORTED and not case.end_replaced
