@@ -24,7 +24,7 @@ from parallax.model import FindingKind, FindingStatus
 from parallax.replica.client import ReplicaClient
 from tests.e2e.auditing import results, run_here
 from tests.e2e.job_process import JobProcess, await_exactly
-from tests.e2e.test_direction import view
+from tests.e2e.viewing import view
 
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.release]
 

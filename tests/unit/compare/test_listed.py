@@ -81,7 +81,7 @@ def accused_of(comparison: Comparison, records: list[Row], entry: Row) -> list[t
     return [(one.kind, one.broker, one.offset, "end_unproven" in one.observations) for one in told]
 
 
-def test_where_others_showed_a_record_at_every_offset_up_to_the_end_marker_no_lower_one_had_room(
+def test_records_of_others_at_every_offset_up_to_the_end_marker_leave_a_lower_one_no_room(
     comparison: Comparison,
 ) -> None:
     assert accused_of(comparison, SEVERAL, listed(1, 7)) == [(FindingKind.COMMITTED_RECORD_ABORTED, 3, 1, False)]

@@ -275,9 +275,7 @@ def test_a_transaction_whose_record_is_gone_is_asked_about_by_its_key() -> None:
         assert brokers(asked_of([claim], ask2={2: reads})) == [(1, 3), (2,)]
 
 
-def test_a_deletion_that_the_accused_shows_as_committed_is_asked_about_by_its_key_until_it_is_known_what_it_took() -> (
-    None
-):
+def test_a_committed_deletion_is_asked_about_by_its_key_until_what_it_took_is_known() -> None:
     claim = replace(FROZEN, kind=FindingKind.ABORTED_RECORD_COMMITTED, key_hash_lo=5, marker_offset=20)
     knows = replace(claim, recorded=replace(claim.recorded, lacks=4))
     deleted = ReplicaAnswer(2, open_transactions=(), committed={10: RecordShown(10, "committed", value_size=-1)})

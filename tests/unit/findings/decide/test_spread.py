@@ -290,7 +290,7 @@ class TestAnOutcome:
         assert found(read, shows(1, record(4)), holding(2, "committed"), shows(3, None)).lacks == -1, "a value"
 
     @pytest.mark.parametrize(("value", "wanted"), [(None, SPREAD), (record(4), OVER), (record(12), OVER)])
-    def test_of_a_rolled_back_deletion_stands_after_it_was_cleaned_while_its_value_is_shown_nowhere(
+    def test_of_a_rolled_back_deletion_stands_after_it_was_cleaned_while_its_value_is_nowhere(
         self, value: RecordShown | None, wanted: object
     ) -> None:
         spread = replace(A2C, spread=True, recorded=Recorded(lacks=4, was_deletion=True))
