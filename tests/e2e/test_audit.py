@@ -25,11 +25,9 @@ from parallax.config import CompareSettings, StorageSettings
 from parallax.findings.seen import seen
 from parallax.lab.cluster import Cluster
 from parallax.lab.scenarios import ScenarioResult
-from parallax.lab.view import ReplicaView, read_replica
 from parallax.lab.waiting import until
 from parallax.model import IsolationLevel, RowKind
 from parallax.replica.client import ReplicaClient
-from parallax.replica.errors import ReplicaError
 from parallax.views.maintenance import Maintenance
 from parallax.views.sharing import Saved
 from parallax.views.shown import Asked
@@ -38,6 +36,7 @@ from tests.e2e.auditing import Ended, kinds, results, run_here, written
 from tests.e2e.job_process import JobProcess
 from tests.e2e.play import Played
 from tests.e2e.transactional import HELD_OPEN
+from tests.e2e.viewing import view
 
 pytestmark = pytest.mark.timeout(1500)
 
@@ -319,13 +318,3 @@ def share_what_replicas_show_alike(job: JobProcess, recorded: Mapping[str, Any])
     for topic, one in recorded.items():
         assert {name: again[topic].get(name) for name in same} == {name: one.get(name) for name in same}
         assert [f["finding_id"] for f in again[topic]["findings"]] == [f["finding_id"] for f in one["findings"]]
-
-
-def view(client: ReplicaClient, broker: int, topic: str) -> ReplicaView:
-    def read() -> ReplicaView | None:
-        try:
-            return read_replica(client, broker, topic)
-        except ReplicaError:
-            return None
-
-    return until(read, f"broker {broker} to answer for {topic}")

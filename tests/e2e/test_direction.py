@@ -15,26 +15,15 @@ import yaml
 from parallax.lab import admin
 from parallax.lab.cluster import Cluster
 from parallax.lab.traffic import LegacyTransactionalProducer, PlainProducer
-from parallax.lab.view import ReplicaView, read_replica
 from parallax.lab.waiting import until
 from parallax.replica.client import ReplicaClient
-from parallax.replica.errors import ReplicaError
 from tests.e2e.auditing import kinds, results, run_here, written
 from tests.e2e.damaged import lose_index
 from tests.e2e.job_process import SHORT_LIVED, patient
 from tests.e2e.play import Played
+from tests.e2e.viewing import view
 
 REPLICAS = (1, 2, 3)
-
-
-def view(client: ReplicaClient, broker: int, topic: str) -> ReplicaView:
-    def read() -> ReplicaView | None:
-        try:
-            return read_replica(client, broker, topic)
-        except ReplicaError:
-            return None
-
-    return until(read, f"broker {broker} to answer for {topic}")
 
 
 def audited(lab: Cluster, folder: Path, *topics: str) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from dataclasses import replace
 from parallax.compare.rules.outcome import open_disputes
 from parallax.compare.state import PartitionState
 from parallax.compare.suspect import Coverage
-from parallax.findings.cleared import Shown
 from parallax.findings.decide import Resolution
 from parallax.findings.explain import explain
 from parallax.findings.finding import Finding, claim_of, evidence_of, has_spread, was_only_shown
+from parallax.findings.shown import Shown
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, UnknownReason
 from tests.reasons import UNTIL_AUDITED

@@ -8,9 +8,9 @@ from enum import IntEnum
 from parallax.alerting.blind import Cause, alone, hiding
 from parallax.alerting.snapshot import Replica, Snapshot
 from parallax.findings import leading
-from parallax.findings.cleared import Shown
 from parallax.findings.finding import Finding, has_spread
 from parallax.findings.leading import Fitness, May
+from parallax.findings.shown import Shown
 from parallax.guard.absences import Absence, Absences, Late
 from parallax.model import TopicPartition
 from parallax.repair.leading import ALONE, Doubts, by_clock

@@ -11,7 +11,7 @@ import numpy as np
 
 from parallax.compare import replicas, unread
 from parallax.compare.observations import ABORT, COMMIT, READ_COMMITTED, Array
-from parallax.compare.rules.arrays import slots_of
+from parallax.compare.rules.arrays import joined, slots_of
 from parallax.compare.state import PartitionState
 from parallax.model import UNKNOWN, UnknownReason, hash_text
 from parallax.sides import Side, Sides, as_document, in_order
@@ -141,33 +141,56 @@ def end_unproven(state: PartitionState, start: int, marker: int) -> dict[str, An
     return {"end_unproven": True} if unread.may_lack_end(state, start, marker) else {}
 
 
-def leave_no_room(offsets: Array, start: int, marker: int) -> bool:
-    """Whether records lie at every offset from a transaction's start up to an end marker.
+def shown_committed(state: PartitionState) -> Array:
+    """What read_committed readers showed and no verdict has settled (`PENDING` rows), in offset order.
 
-    Then no other end marker can have been there.
+    These are pending rows, and absences that wait.
+    """
+    if not len(state.candidates):
+        return state.pending
+    waiting = np.empty(len(state.candidates), state.pending.dtype)
+    for name in state.pending.dtype.names or ():
+        waiting[name] = state.candidates[name]
+    shown = joined(waiting, state.pending)
+    return shown[np.argsort(shown["offset"], kind="stable")]
+
+
+def leave_no_room(state: PartitionState, rows: Array, start: int, marker: int) -> bool:
+    """Whether records of a producer lie at every offset from a transaction's start up to an end marker.
+
+    Then no other end marker can have been there. All records count that were shown by a replica which showed one of the
+    given ones, whatever the accused still held when it was read.
 
     Args:
-        offsets: of the records that were read, in any order.
+        state: the partition's state.
+        rows: some of the transaction's records (`PENDING` rows), at least one.
         start: first offset of the transaction.
         marker: offset of the end marker.
     """
-    return len(np.unique(offsets[(offsets >= start) & (offsets < marker)])) == marker - start
+    shown = shown_committed(state)
+    by = np.bitwise_or.reduce(rows["visible"] | rows["aborted"])
+    within = (shown["producer_id"] == rows[0]["producer_id"]) & (shown["offset"] >= start) & (shown["offset"] < marker)
+    within &= (shown["visible"] | shown["aborted"]) & by != 0
+    return len(np.unique(shown["offset"][within])) == marker - start
 
 
-def outcome_unproven(state: PartitionState, offsets: Array, start: int, marker: int) -> dict[str, Any]:
+def outcome_unproven(state: PartitionState, rows: Array, start: int, marker: int) -> dict[str, Any]:
     """Evidence for an accusation about outcomes: ``{"end_unproven": True}`` if the transaction's end is not proven.
 
     The end is not proven if a marker other than ``marker`` may have ended the transaction. Then the state also counts
-    the outcomes at ``offsets`` as unknown, until an audit has compared them. If the end is proven, the result is empty,
+    the outcomes of ``rows`` as unknown, until an audit has compared them. If the end is proven, the result is empty,
     and the state stays as it is. Accusations about a missing marker use `end_unproven`, which never changes the state.
 
     Args:
         state: the partition's state; may be changed.
-        offsets: of the transaction's records, ascending; at least one.
+        rows: the transaction's records (`PENDING` rows) in offset order; at least one.
         start: first offset of the transaction, as the accusation names it.
         marker: offset of the end marker that is taken for its end.
     """
-    found = {} if leave_no_room(offsets, start, marker) else end_unproven(state, int(offsets[0]), marker)
+    offsets = rows["offset"]
+    found = end_unproven(state, int(offsets[0]), marker)
+    if found and leave_no_room(state, rows, start, marker):
+        return {}
     if found:
         unread.add_offsets(state, READ_COMMITTED, offsets, UnknownReason.SKIPPED, replicas.read_at(state))
     return found

@@ -110,7 +110,7 @@ def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Ac
         kind = FindingKind.COMMITTED_RECORD_ABORTED if aborted else FindingKind.ABORTED_RECORD_COMMITTED
     accusations = []
     starts = np.where(which == UNKNOWN, rows["offset"], mine["start"][which] if len(mine) else UNKNOWN)
-    for at in _by_transaction(state, verdict, rows["offset"], which, starts):
+    for at in _by_transaction(state, verdict, rows, which, starts):
         part, start = rows[at], int(starts[at[0]])
         first = part[0]
         observations = outcomes_shown(state, part)
@@ -125,7 +125,7 @@ def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Ac
             observations["leader_epoch"] = epoch_of(state, marker, producer)
         if verdict.proven:
             observations |= other_keys(part)
-            observations |= outcome_unproven(state, part["offset"], start, NEVER if marker == UNKNOWN else marker)
+            observations |= outcome_unproven(state, part, start, NEVER if marker == UNKNOWN else marker)
         accusations.append(
             Accusation(
                 Rule.OUTCOME,
@@ -144,7 +144,7 @@ def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Ac
 
 
 def _by_transaction(
-    state: PartitionState, verdict: outcome.Verdict, offsets: Array, which: Array, starts: Array
+    state: PartitionState, verdict: outcome.Verdict, rows: Array, which: Array, starts: Array
 ) -> Iterator[Array]:
     """Indices of the rows of each transaction.
 
@@ -153,17 +153,18 @@ def _by_transaction(
     Args:
         state: for what may have been cleaned.
         verdict: on the rows.
-        offsets: of the rows, in order.
+        rows: the verdict's rows (`PENDING`), in offset order.
         which: for each row, the interval of the accused that it lies in; -1 for none, then only end markers separate
             rows.
         starts: where the transaction of each begins.
     """
+    offsets = rows["offset"]
     is_direct = verdict.markers == offsets + 1
     apart_by = np.where(which == UNKNOWN, verdict.markers, UNKNOWN)
     for group, end in np.unique(np.stack([which, apart_by]), axis=1).T:
         at = np.flatnonzero((which == group) & (apart_by == end))
         marker = int(verdict.markers[at[0]])
-        if marker != UNKNOWN and leave_no_room(offsets[at], int(starts[at[0]]), marker):
+        if marker != UNKNOWN and leave_no_room(state, rows[at], int(starts[at[0]]), marker):
             yield at[offsets[at] < marker]
             at = at[offsets[at] >= marker]
         yield from _where_room_is_left(state, verdict, offsets, at, is_direct)

@@ -23,6 +23,7 @@ from parallax.compare.accusing import (
     outcome_unproven,
     outcome_unseen,
     outcomes_shown,
+    shown_committed,
 )
 from parallax.compare.observations import ABORT, COMMIT, READ_COMMITTED, READ_UNCOMMITTED, Array
 from parallax.compare.rules import markers, outcome
@@ -64,7 +65,7 @@ def judge_markers(state: PartitionState) -> list[Accusation]:
         if interval["end"] == NEVER and not interval["told"] & RAISED_TURNED:
             accusations += _open_there(state, interval)
         elif turned[i]:
-            own = outcome.wrongly_shown(_shown_committed(state), interval)
+            own = outcome.wrongly_shown(shown_committed(state), interval)
             if len(own):
                 intervals["told"][i] |= SHOWN_WRONG
             if not len(own) and committed[interval["slot"]] <= interval["missed"]:
@@ -82,7 +83,7 @@ def judge_markers(state: PartitionState) -> list[Accusation]:
             if any(_is_whole(one, interval) for one in found):
                 intervals["told"][i] |= RAISED_TURNED
             else:
-                own = outcome.wrongly_shown(_shown_committed(state), _as_missed(interval))
+                own = outcome.wrongly_shown(shown_committed(state), _as_missed(interval))
                 unread.add_offsets(state, READ_COMMITTED, own["offset"], UnknownReason.SKIPPED, replicas.read_at(state))
     _settle(state, intervals[settling])
     unended = missed[passed_open[missed] | (intervals["end"][missed] == NEVER)]
@@ -93,7 +94,7 @@ def _add_later_ones(state: PartitionState, proof: Array, positions: Array, membe
     """Add what lies behind a missed end marker and missed another one; behind that, there may be one more."""
     if not (state.intervals["missed"] != NEVER).any():
         return
-    shown = _shown_committed(state)
+    shown = shown_committed(state)
     while True:
         later = markers.find_missed(markers.later_ones(state.intervals, shown), proof, positions, members)
         later = later[later["missed"] != NEVER]
@@ -122,7 +123,7 @@ def _directly_turned(state: PartitionState, interval: Array) -> list[Accusation]
     unless the end of the first is proven, what is accused begins with that record.
     """
     supposed = _as_missed(interval)
-    return _last_of(state, supposed, outcome.wrongly_shown(_shown_committed(state), supposed))
+    return _last_of(state, supposed, outcome.wrongly_shown(shown_committed(state), supposed))
 
 
 def _is_whole(accusation: Accusation, interval: Array) -> bool:
@@ -145,7 +146,7 @@ def _last_of(state: PartitionState, interval: Array, own: Array) -> list[Accusat
     if not len(direct):
         return []
     alone = interval.copy()
-    if not leave_no_room(own["offset"], start, marker) and end_unproven(state, start, marker):
+    if end_unproven(state, start, marker) and not leave_no_room(state, own, start, marker):
         alone["start"] = marker - 1
     return [_turned(state, alone, direct)]
 
@@ -157,7 +158,7 @@ def _later_turned(state: PartitionState, interval: Array, proof: Array) -> list[
     ended there all the same. Each begins where it will be found to begin once its end is read (`later_ones`), unless
     the end of its first record is not proven.
     """
-    shown, slot = _shown_committed(state), interval["slot"]
+    shown, slot = shown_committed(state), interval["slot"]
     own = shown["offset"][
         (shown["producer_id"] == interval["producer_id"]) & has_bit(shown["visible"] | shown["aborted"], slot)
     ]
@@ -184,20 +185,6 @@ def _as_missed(interval: Array) -> Array:
     supposed = interval.copy()
     supposed["end"], supposed["end_type"] = NEVER, ABORT if interval["missed_type"] == COMMIT else COMMIT
     return supposed
-
-
-def _shown_committed(state: PartitionState) -> Array:
-    """Return what read_committed readers showed and no verdict has settled, in offset order.
-
-    These are pending rows, and absences that wait.
-    """
-    if not len(state.candidates):
-        return state.pending
-    waiting = np.empty(len(state.candidates), state.pending.dtype)
-    for name in state.pending.dtype.names or ():
-        waiting[name] = state.candidates[name]
-    shown = joined(waiting, state.pending)
-    return shown[np.argsort(shown["offset"], kind="stable")]
 
 
 def _settle(state: PartitionState, intervals: Array) -> None:
@@ -248,11 +235,7 @@ def _turned(state: PartitionState, interval: Array, rows: Array) -> Accusation:
     observations: dict[str, Any] = {
         "markers": _markers_shown(state, interval),
         "leader_epoch": int(interval["missed_epoch"]),
-        **(
-            outcome_unproven(state, rows["offset"], start, marker)
-            if len(rows)
-            else outcome_unseen(state, start, marker)
-        ),
+        **(outcome_unproven(state, rows, start, marker) if len(rows) else outcome_unseen(state, start, marker)),
     }
     if interval["end"] != NEVER:
         end = observations["closed_by_marker_offset"] = int(interval["end"])

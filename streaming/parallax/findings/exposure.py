@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 from parallax.counts import counted
 from parallax.findings.about import SAID, SEEN_SAID, WAS_READABLE
-from parallax.findings.cleared import Shown
 from parallax.findings.ended import READ_THERE
 from parallax.findings.finding import (
     Finding,
@@ -37,6 +36,7 @@ from parallax.findings.finding import (
 )
 from parallax.findings.incident import shown_of, wrong_offsets
 from parallax.findings.onset import SINCE_EPOCH, Onset, onsets_in
+from parallax.findings.shown import Shown
 from parallax.kinds import KINDS, OPEN_KINDS, Extent
 from parallax.model import NOBODY, UNKNOWN, FindingStatus
 from parallax.moments import utc_text

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from parallax.counts import brokers_text
-from parallax.findings.cleared import Shown, cleared, holds_open, outcomes_of, shows_against_its_end
+from parallax.findings.cleared import cleared, holds_open, outcomes_of, shows_against_its_end
 from parallax.findings.finding import Finding, effect_in, evidence_of, has_spread, is_blocking, is_shared
 from parallax.findings.repair import Repair
+from parallax.findings.shown import Shown
 from parallax.kinds import OPEN_KINDS, OUTCOME_KINDS, STOPS_AT
 from parallax.model import NOBODY, UNKNOWN, FindingKind
 from parallax.shell import Shell

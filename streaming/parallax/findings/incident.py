@@ -18,7 +18,6 @@ import numpy as np
 from parallax.findings.about import HAD_SPREAD, SAID, VARIANT
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, as_json, claim_from_json
-from parallax.findings.cleared import Shown
 from parallax.findings.decide import Decision, Resolution
 from parallax.findings.ended import NO_REPAIR, Repairs, incident_over
 from parallax.findings.finding import (
@@ -35,6 +34,7 @@ from parallax.findings.finding import (
 from parallax.findings.internal_keys import key_as_text
 from parallax.findings.members import OPEN, Array, Group, MemberRow, Members, State, count
 from parallax.findings.onset import ONSETS, SINCE_EPOCH, Onset, noted, onsets_in, since_epoch
+from parallax.findings.shown import Shown
 from parallax.findings.summary import incident, variant_of_many
 from parallax.kinds import KINDS, OUTCOME_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingStatus, Rule, Severity, id_of

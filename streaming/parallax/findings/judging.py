@@ -12,7 +12,7 @@ from parallax.findings.already import Already
 from parallax.findings.answers import Answers
 from parallax.findings.causes import Causes, accuses_by_proof, same_cause
 from parallax.findings.claim import Claim
-from parallax.findings.cleared import Shown, shows_against_its_end
+from parallax.findings.cleared import shows_against_its_end
 from parallax.findings.decide import Decision, Resolution, Verdict, differs_anew, named
 from parallax.findings.decide.own_end import contradicts_its_end
 from parallax.findings.effect import whole
@@ -38,6 +38,7 @@ from parallax.findings.ledger import Ledger
 from parallax.findings.left import claims_of, left_by, left_over
 from parallax.findings.members import Group, State
 from parallax.findings.onset import asked_at, showing_otherwise
+from parallax.findings.shown import Shown
 from parallax.findings.summary import blocked_at
 from parallax.findings.tasks import Task, Tasks
 from parallax.kinds import KEY_KINDS, KINDS, OPEN_KINDS, TOMBSTONE_KINDS, TRANSACTION_KINDS, refines

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from parallax.counts import agreed, brokers_text, named
-from parallax.findings.cleared import Shown, cleared
+from parallax.findings.cleared import cleared
 from parallax.findings.finding import Finding, effect_in, has_spread, is_shared, is_unsettled
 from parallax.findings.incident import answered_in
+from parallax.findings.shown import Shown
 from parallax.model import NOBODY, FindingStatus
 from parallax.shell import Shell
 

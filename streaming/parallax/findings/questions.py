@@ -48,6 +48,7 @@ from typing import Any, TypeVar
 
 from parallax.evidence.atoms import EpochEnd, has_entry
 from parallax.findings.answers import (
+    COMMITTED,
     Answers,
     CoordinatorAnswer,
     KeyShown,
@@ -474,12 +475,13 @@ def _epochs(claim: Claim) -> list[int]:
 
 
 def _is_shown_by_its_key(claim: Claim, answers: Mapping[int, ReplicaAnswer]) -> bool:
-    """Whether the key's value has to show what became of the transaction, for one of four reasons.
+    """Whether the key's value has to show what became of the transaction, for one of five reasons.
 
     - The accused no longer holds the record.
     - The accused alone holds the record, and hides it.
     - All replicas are wrong, and the question is what was written since.
     - The accused's index was wrong, and the question is what its cleaner has removed.
+    - The accused shows a deletion as committed, and the question is what it lacks for that, while others show it.
     """
     accused = answers[claim.pivot]
     if claim.key is not None and needs_the_keys(claim, accused):
@@ -490,8 +492,20 @@ def _is_shown_by_its_key(claim: Claim, answers: Mapping[int, ReplicaAnswer]) -> 
         and accused.error is None
         and accused.open_transactions is not None
         and not accused.holds_open(claim.producer_id, claim.transaction_start_offset, claim.marker_offset)
-        and (claim.spread or claim.first_offset not in accused.committed or hides_alone(claim, answers))
+        and (
+            claim.spread
+            or claim.first_offset not in accused.committed
+            or hides_alone(claim, answers)
+            or _deletes(claim, accused)
+        )
     )
+
+
+def _deletes(claim: Claim, accused: ReplicaAnswer) -> bool:
+    """Whether the accused shows the claim's record as a committed deletion, and what it lacks is not known yet."""
+    shown = accused.committed.get(claim.first_offset)
+    is_deletion = shown is not None and shown.outcome == COMMITTED and shown.value_size < 0
+    return is_deletion and claim.recorded.lacks == UNKNOWN
 
 
 def _aborted_from(claim: Claim) -> int:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import UTC, timedelta
 from typing import Self
 
-from parallax.findings.cleared import Shown
 from parallax.findings.finding import Finding, shown_offset
 from parallax.findings.moves import FEWEST, Move, Purpose, copying, first_of
+from parallax.findings.shown import Shown
 from parallax.model import UNKNOWN, TopicPartition
 from parallax.shell import Shell, file_from
 

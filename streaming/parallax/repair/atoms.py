@@ -12,7 +12,8 @@ from enum import StrEnum
 from typing import Any
 
 from parallax.findings.answers import ABORTED, RecordShown
-from parallax.findings.cleared import Shown, holds_open
+from parallax.findings.cleared import holds_open
+from parallax.findings.shown import Shown
 from parallax.kinds import KEY_KINDS, KINDS, OPEN_KINDS, Family
 from parallax.model import UNKNOWN
 

@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from parallax.counts import brokers_text
-from parallax.findings.cleared import Shown, cleared
+from parallax.findings.cleared import cleared
 from parallax.findings.finding import Finding, has_spread, is_shared, is_unsettled
 from parallax.findings.grounds import Grounds, grounds_of, one_of
 from parallax.findings.incident import answered_in, shown_of, tally_of
+from parallax.findings.shown import Shown
 from parallax.kinds import KINDS, Extent
 from parallax.model import NOBODY, UNKNOWN
 from parallax.remedies import Act

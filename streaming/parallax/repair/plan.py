@@ -14,9 +14,10 @@ from typing import Annotated
 from pydantic import Discriminator
 
 from parallax.counts import brokers_text
-from parallax.findings.cleared import Shown, proven_end
+from parallax.findings.cleared import proven_end
 from parallax.findings.finding import Finding
 from parallax.findings.hanging import abort_command
+from parallax.findings.shown import Shown
 from parallax.guard.decide import INTERNAL
 from parallax.kinds import OPEN_KINDS
 from parallax.model import TopicPartition

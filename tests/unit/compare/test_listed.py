@@ -9,7 +9,7 @@ import pytest
 
 from parallax.audit.packing import pack, unpack
 from parallax.compare.observations import Observations
-from parallax.model import FindingKind, Outcome, RowKind, UnknownReason
+from parallax.model import FindingKind, Outcome, RowKind, Rule, UnknownReason
 from tests.unit.compare.listing import END, emptied, read
 
 from .history import RC, Comparison, Row, abort, commit, everywhere, filler, record, settle, shown, tick
@@ -66,6 +66,30 @@ def test_an_entry_that_nothing_contradicts_accuses_nobody(comparison: Comparison
     comparison.feed(read(3, *WRONG))
     settle(comparison, END)
     assert comparison.suspects == []
+
+
+SEVERAL = [record(o, f"k{o}", "v", pid=7, outcome=COMMITTED) for o in (1, 2, 3)]
+
+
+def accused_of(comparison: Comparison, records: list[Row], entry: Row) -> list[tuple[FindingKind, int, int, bool]]:
+    """Kind, broker, offset, and whether the end is unproven, where 1 and 2 showed a COMMIT at 4 and 3 has an entry."""
+    for broker in (1, 2):
+        comparison.feed(read(broker, *records, commit(4, 7), filler(6), abort(8, 7)))
+    comparison.feed(read(3, entry, filler(6), abort(8, 7)))
+    settle(comparison, END)
+    told = [suspect.accusation for suspect in comparison.suspects if suspect.accusation.rule == Rule.OUTCOME]
+    return [(one.kind, one.broker, one.offset, "end_unproven" in one.observations) for one in told]
+
+
+def test_records_of_others_at_every_offset_up_to_the_end_marker_leave_a_lower_one_no_room(
+    comparison: Comparison,
+) -> None:
+    assert accused_of(comparison, SEVERAL, listed(1, 7)) == [(FindingKind.COMMITTED_RECORD_ABORTED, 3, 1, False)]
+
+
+def test_a_lower_one_had_room_where_nobody_showed_a_record(comparison: Comparison) -> None:
+    gap = [SEVERAL[0], SEVERAL[2]]
+    assert accused_of(comparison, gap, listed(1, 7)) == [(FindingKind.COMMITTED_RECORD_ABORTED, 3, 1, True)]
 
 
 def test_an_entry_ends_no_transaction_and_is_no_record(comparison: Comparison) -> None:

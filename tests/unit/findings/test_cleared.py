@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from parallax.findings.cleared import CLEARED, Shown, cleared
+from parallax.findings.cleared import CLEARED, cleared
+from parallax.findings.shown import Shown
 from parallax.kinds import Clears
 from parallax.model import NOBODY, FindingKind, FindingStatus
 from tests.builders.findings import evidence, finding
@@ -28,7 +29,7 @@ def shown(
     kind: FindingKind,
     sides: dict[str, list[int]],
     replicas: dict[int, dict[str, Any]] | None = None,
-    recorded: dict[str, dict[int, str]] | None = None,
+    recorded: dict[str, Any] | None = None,
     *,
     leader: int = 1,
     **fields: Any,
@@ -129,6 +130,42 @@ class TestAnOutcome:
         assert right(self.KIND, sides) == []
         assert right(self.KIND, sides, {1: {"markers": [ABORT]}}) == [1]
         assert right(self.KIND, sides, recorded={"markers": {3: "abort", 1: "commit"}}) == []
+
+    def test_of_one_rolled_back_value_clears_those_from_which_the_cleaner_has_taken_it(self) -> None:
+        # Who had taken it for committed would hold it, or a newer record of its key.
+        sides = {"aborted": [1, 3], "committed": [2]}
+        lacks = {"asked": [10], "last_stable_offset": 30, "committed": []}
+        value = {"offset": 10, "producer_id": 7, "outcome": "committed", "value_size": 4}
+        held, alone = {2: {"committed": [value]}}, {"marker_offset": 11}
+        assert right(self.KIND, sides, held | {1: lacks, 3: lacks}, **alone) == [1, 3]
+        assert right(self.KIND, sides, held | {1: lacks}, **alone) == [1], "3 was not asked for it"
+        for other in ({"last_stable_offset": 10}, {"committed": [value]}, {"log_start_offset": 11}):
+            assert right(self.KIND, sides, held | {1: lacks, 3: lacks | other}, **alone) == [1]
+        deletion = {2: {"committed": [value | {"value_size": -1}]}}
+        assert right(self.KIND, sides, deletion | {1: lacks}, **alone) == [], "it may have taken the value before it"
+        assert right(self.KIND, sides, held | {1: lacks}, marker_offset=12) == [], "another record may be wrong"
+        assert right(self.KIND, sides, held | {1: lacks}, {"uncompacted": True}, **alone) == [], "it has lost it"
+
+    def test_of_one_hidden_deletion_clears_those_that_show_no_value(self) -> None:
+        kind, sides = FindingKind.COMMITTED_RECORD_ABORTED, {"aborted": [2], "committed": [1, 3]}
+        visible = {"offset": 4, "value_size": 4}
+
+        def shows(value: dict[str, int] | None, **fields: Any) -> dict[str, Any]:
+            return {
+                "last_stable_offset": 30,
+                "high_watermark": 30,
+                "key": {"visible": value, "complete": True},
+            } | fields
+
+        deletion, alone = {"was_deletion": True}, {"marker_offset": 11}
+        none, old = shows(None), shows(visible)
+        assert right(kind, sides, {1: none, 2: old, 3: none}, deletion, **alone) == [1, 3]
+        assert right(kind, sides, {1: none, 2: old, 3: old}, deletion, **alone) == [1]
+        assert right(kind, sides, {1: none, 2: old, 3: shows({"offset": 20, "value_size": 4})}, deletion, **alone) == []
+        assert right(kind, sides, {1: none, 2: old, 3: shows(None, last_stable_offset=10)}, deletion, **alone) == [1]
+        assert right(kind, sides, {1: none, 2: shows({"offset": 12, "value_size": 4})}, deletion, **alone) == []
+        assert right(kind, sides, {1: none, 2: old}, **alone) == [], "it was not seen to be a deletion"
+        assert right(kind, sides, {1: none, 2: old}, deletion) == [], "another record may be wrong"
 
     def test_that_contradicts_a_replicas_own_marker_clears_those_that_show_the_other(self) -> None:
         direct = {"kind": FindingKind.OUTCOME_CONTRADICTS_MARKER, "offset": 10, "marker_offset": 11}

@@ -17,7 +17,6 @@ from parallax.findings.acknowledge import acknowledged
 from parallax.findings.acknowledgement import acknowledgement_of
 from parallax.findings.answers import Answers, CoordinatorAnswer, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Differed, Recorded
-from parallax.findings.cleared import Shown
 from parallax.findings.ended import Repairs
 from parallax.findings.explain import explain
 from parallax.findings.finding import claim_of, current, evidence_of, leans_on, was_explained
@@ -32,6 +31,7 @@ from parallax.findings.happenings import (
     Tick,
 )
 from parallax.findings.lifecycle import Lifecycle
+from parallax.findings.shown import Shown
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, Severity
 from parallax.sides import parsed
 from tests.builders.answers import NOTHING, OPEN, answers, holding, newest, replica, silent

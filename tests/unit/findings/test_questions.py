@@ -269,17 +269,25 @@ def test_a_transaction_whose_record_is_gone_is_asked_about_by_its_key() -> None:
     about_the_rest = [a.wants.offsets for a in asked if isinstance(a, Ask)][-1]
     assert about_the_rest == {10, 11}
     assert Recreated("orders", 0, 2, 5) in asked_of([replace(claim, confirmed_at_ms=5)], ask2={2: gone}, ask3={2: gone})
-    held = replace(gone, answer=replace(gone.answer, committed={10: RecordShown(10, "committed")}))
+    held = replace(gone, answer=replace(gone.answer, committed={10: RecordShown(10, "committed", value_size=1)}))
     still_open = replace(gone, answer=replace(gone.answer, open_transactions=(OpenTransaction(7, 10),)))
     for reads in (held, still_open, Reading(ReplicaAnswer(2))):
         assert brokers(asked_of([claim], ask2={2: reads})) == [(1, 3), (2,)]
+
+
+def test_a_committed_deletion_is_asked_about_by_its_key_until_what_it_took_is_known() -> None:
+    claim = replace(FROZEN, kind=FindingKind.ABORTED_RECORD_COMMITTED, key_hash_lo=5, marker_offset=20)
+    knows = replace(claim, recorded=replace(claim.recorded, lacks=4))
+    deleted = ReplicaAnswer(2, open_transactions=(), committed={10: RecordShown(10, "committed", value_size=-1)})
+    for one, rounds in ((claim, [(1, 3), (2,), (2,), (1, 3)]), (knows, [(1, 3), (2,)])):
+        assert brokers(asked_of([one], ask2={2: Reading(deleted)})) == rounds
 
 
 def test_a_record_that_the_accused_alone_holds_and_hides_is_asked_about_by_its_key() -> None:
     claim = replace(FROZEN, kind=FindingKind.COMMITTED_RECORD_ABORTED, key_hash_lo=5, marker_offset=20)
 
     def asked(outcome: str, other: ReplicaAnswer) -> list[tuple[int, ...]]:
-        own = ReplicaAnswer(2, open_transactions=(), committed={10: RecordShown(10, outcome)})
+        own = ReplicaAnswer(2, open_transactions=(), committed={10: RecordShown(10, outcome, value_size=1)})
         return brokers(
             asked_of([claim], ask1={b: Reading(replace(other, broker=b)) for b in (1, 3)}, ask2={2: Reading(own)})
         )

@@ -16,7 +16,7 @@ from parallax.findings.answers import (
     RecordShown,
     ReplicaAnswer,
 )
-from parallax.findings.cleared import Shown
+from parallax.findings.shown import Shown
 from parallax.model import FindingKind, Outcome, RowKind
 from parallax.repair.atoms import (
     BEGINS_ABOVE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from parallax.findings.answers import ABORTED, COMMITTED, RecordShown, ReplicaAnswer
@@ -22,7 +22,7 @@ from parallax.findings.decide.endings import (
 from parallax.findings.decide.key_values import FAR, Differing, behind, gone_everywhere, latest_differs
 from parallax.findings.decide.lineage import end_shown, has_lost_its_end, is_another_log
 from parallax.findings.decide.repaired import repaired
-from parallax.findings.decide.spread import agreed, rightly_shown
+from parallax.findings.decide.spread import agreed, older_everywhere, rightly_shown
 from parallax.kinds import OPEN_KINDS, OUTCOME_KINDS
 from parallax.model import UNKNOWN, FindingKind
 from parallax.sides import Shows, Side, Sides, by_broker
@@ -38,6 +38,8 @@ def ended(case: Case) -> Decision:
     if accused.last_stable_offset <= claim.first_offset:
         return case.pending(f"broker {accused.broker} has not decided offset {claim.first_offset} yet")
     own = live_outcome(claim, accused)
+    if own != COMMITTED and (lost := older_everywhere(case)) is not None:
+        return lost
     if own is None:
         return _outcome_without_record(case)
     truth = outcomes_of_others(case)
@@ -48,20 +50,7 @@ def ended(case: Case) -> Decision:
     if against and (past := _superseded(case, own, truth)) is not None:
         return past
     if against:
-        gone = (
-            "" if claim.first_offset in accused.committed else ", which lists the transaction and has no record there,"
-        )
-        # A finding names others by what they show now: their logs may have been replaced since they were read.
-        now = ended_now(case)
-        named = {b: outcome for b, outcome in truth.items() if not case.live_only or b in now}
-        witnesses = [b for b in against if b in named]
-        decision = case.confirmed(
-            f"offset {claim.first_offset} is {own} on broker {accused.broker}{gone} and {other_outcome(own)} "
-            f"{f'on {broker_list(witnesses)}' if witnesses else 'as read earlier'}",
-            kind_of(own),
-            sides=by_outcome(named | {accused.broker: own}),
-        )
-        return decision.undirected if _lacks_direction(case, own) else decision
+        return _shared_by_those_left(case, own) or _against(case, own, truth, against)
     if truth:
         decision = agreed(case, own)
         if decision.resolution is not Resolution.SPREAD:
@@ -76,6 +65,56 @@ def ended(case: Case) -> Decision:
         )
     reason = f"no other replica shows an outcome for offset {claim.first_offset}"
     return case.not_shown(claim.first_offset, reason, Resolution.INCOMPARABLE)
+
+
+def _shared_by_those_left(case: Case, own: str) -> Decision | None:
+    """Return the decision that a finding has spread, if all that are left show its outcome.
+
+    Those may hold no replica of the partition any more. What was read of them still proves that all others are wrong.
+    """
+    live = live_outcomes(case)
+    if not case.live_only or len(live) <= len(case.others) or set(live.values()) != {own}:
+        return None
+    shared = agreed(case, own)
+    return shared if shared.has_spread else None
+
+
+def _against(case: Case, own: str, truth: Mapping[int, str], against: Sequence[int]) -> Decision:
+    """Accuse a replica of an outcome that others contradict, by what they show or were read to show.
+
+    Args:
+        case: the claim with its answers.
+        own: the outcome that the accused shows.
+        truth: by broker, the outcome on the other replicas.
+        against: those among them with the other outcome.
+    """
+    claim, accused = case.claim, case.accused
+    gone = "" if claim.first_offset in accused.committed else ", which lists the transaction and has no record there,"
+    # A finding names others by what they show now: their logs may have been replaced since they were read.
+    now = ended_now(case)
+    named = {b: outcome for b, outcome in truth.items() if not case.live_only or b in now}
+    witnesses = [b for b in against if b in named]
+    decision = case.confirmed(
+        f"offset {claim.first_offset} is {own} on broker {accused.broker}{gone} and {other_outcome(own)} "
+        f"{f'on {broker_list(witnesses)}' if witnesses else 'as read earlier'}",
+        kind_of(own),
+        sides=by_outcome(named | {accused.broker: own}),
+    )
+    return decision.undirected if _lacks_direction(case, own) else replace(decision, lacks=_deleted(case, own))
+
+
+def _deleted(case: Case, own: str) -> int:
+    """Return the offset of the value that the accused lacks because it shows a rolled-back deletion as committed.
+
+    It is the newest value that others show of the key, below the deletion; -1 if the record is none, or nobody shows
+    one. It is remembered, for once they are copied from the accused nobody shows it.
+    """
+    claim, key = case.claim, case.accused.key
+    deletion = None if key is None else key.visible
+    if own != COMMITTED or deletion is None or deletion.offset != claim.first_offset or deletion.value_size >= 0:
+        return UNKNOWN
+    before = (a.live.offset for a in case.others if a.live is not None)
+    return max((offset for offset in before if offset < claim.first_offset), default=UNKNOWN)
 
 
 def _superseded(case: Case, own: str, truth: Mapping[int, str]) -> Decision | None:

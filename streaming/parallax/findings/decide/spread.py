@@ -5,8 +5,8 @@ with. They need not show the same: two may show different values, each older tha
 accused is now true of every replica.
 
 Who decides it first is the judge of the claim's family, while the accused still shows what is wrong: `open_everywhere`,
-`hanging` and `agreed` here for a transaction, `parallax.findings.decide.values` for a key. `of_a_finding` decides it
-once the accused shows that no longer, and decides whether what has spread goes on.
+`hanging`, `agreed` and `older_everywhere` here for a transaction, `parallax.findings.decide.values` for a key.
+`of_a_finding` decides it once the accused shows that no longer, and decides whether what has spread goes on.
 """
 
 from __future__ import annotations
@@ -128,6 +128,27 @@ def agreed(case: Case, own: str) -> Decision:
             return case.unproven(reason)
         return Decision(Verdict.DISMISSED, kind_of(own), reason, resolution=Resolution.SPREAD)
     return rightly_shown(case, reason)
+
+
+def older_everywhere(case: Case) -> Decision | None:
+    """Return the decision that a loss has spread, of a finding that a replica hides a committed record as aborted.
+
+    It has spread if every replica shows a value of the key that is older than that record. Then none is right, whether
+    the record was a value or a deletion. What is left of the transaction does not matter: cleaners may have taken it.
+    None if a replica shows no value, shows a newer record, or was not read far enough.
+    """
+    claim, everyone = case.claim, (case.accused, *case.others)
+    is_found = case.live_only and claim.kind is FindingKind.COMMITTED_RECORD_ABORTED and not case.end_replaced
+    if not is_found or case.absent or not all(_shows_older(claim, answer) for answer in everyone):
+        return None
+    reason = f"every replica shows a value of the key that is older than the committed record at {claim.first_offset}"
+    return case.dismissed(reason, Resolution.SPREAD)
+
+
+def _shows_older(claim: Claim, answer: ReplicaAnswer) -> bool:
+    """Whether a replica is past the claim's record, and still shows a value of its key that is older."""
+    is_past = answer.last_stable_offset > claim.first_offset and answer.key is not None and answer.key.complete
+    return is_past and answer.live is not None and answer.live.offset < claim.first_offset
 
 
 def rightly_shown(case: Case, reason: str) -> Decision:
@@ -309,7 +330,10 @@ def is_wrong(claim: Claim, answer: ReplicaAnswer) -> bool | None:
     visible = UNKNOWN if answer.key.visible is None else answer.key.visible.offset
     if wrong is Wrong.OLDER:
         return answer.key.live is not None and visible < offset
-    return visible == offset if wrong is Wrong.SHOWN else visible < offset
+    if wrong is Wrong.SHOWN:
+        # Once the cleaner has taken a rolled-back deletion, what it had deleted is still lacked.
+        return visible == offset or (visible == UNKNOWN < claim.recorded.lacks)
+    return visible < offset
 
 
 def one_is_right(claim: Claim, answers: Answers) -> bool:

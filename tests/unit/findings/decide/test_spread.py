@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from parallax.findings import summary
-from parallax.findings.answers import CoordinatorAnswer, KeyShown, OpenTransaction, ReplicaAnswer
+from parallax.findings.answers import CoordinatorAnswer, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim, HadEnded, Recorded
 from parallax.findings.decide import Decision, Resolution, Verdict, decide
 from parallax.model import FindingKind
@@ -272,6 +272,45 @@ class TestAnOutcome:
     def test_of_a_hidden_record_is_over_only_by_a_newer_record(self, offset: int, wanted: object) -> None:
         spread = replace(C2A, spread=True)
         assert ended(found(spread, *(shows(b, record(offset)) for b in (1, 2, 3)))) == wanted
+
+    def test_is_spread_where_those_that_showed_the_other_one_hold_no_replica_any_more(self) -> None:
+        # Seen on real brokers: the partition was assigned to the accused alone.
+        read = replace(A2C, recorded=Recorded(outcomes={1: "aborted", 3: "aborted"}, markers={1: "abort", 3: "abort"}))
+        assert ended(found(read, holding(2, "committed"), leader=2)) == SPREAD
+        assert ended(found(read, holding(2, "committed"), holding(4, "committed"), leader=2)) == SPREAD
+        for other in (silent(4), replica(4), holding(4, "aborted")):
+            assert found(read, holding(2, "committed"), other, leader=2).verdict is Verdict.CONFIRMED
+
+    def test_of_a_rolled_back_deletion_is_remembered_with_the_value_that_it_took(self) -> None:
+        deletion = replace(record(10, "committed"), value_size=-1)
+        held = {"committed": {10: deletion}, "asked": frozenset({10})}
+        read = replace(A2C, recorded=Recorded(outcomes={1: "aborted", 3: "aborted"}, markers={1: "abort", 3: "abort"}))
+        for value, lacks in ((record(4), 4), (None, -1), (record(12), -1)):
+            assert found(read, shows(1, value), shows(2, deletion, **held), shows(3, None)).lacks == lacks
+        assert found(read, shows(1, record(4)), holding(2, "committed"), shows(3, None)).lacks == -1, "a value"
+
+    @pytest.mark.parametrize(("value", "wanted"), [(None, SPREAD), (record(4), OVER), (record(12), OVER)])
+    def test_of_a_rolled_back_deletion_stands_after_it_was_cleaned_while_its_value_is_nowhere(
+        self, value: RecordShown | None, wanted: object
+    ) -> None:
+        spread = replace(A2C, spread=True, recorded=Recorded(lacks=4, was_deletion=True))
+        assert ended(found(spread, *(shows(b, value) for b in (1, 2, 3)))) == wanted
+        unknown = replace(spread, recorded=Recorded(was_deletion=True))
+        assert ended(found(unknown, *(shows(b, value) for b in (1, 2, 3)))) == OVER, "it may have taken nothing"
+
+    @pytest.mark.parametrize("listed", [True, False], ids=["the accused lists it", "no trace is left"])
+    def test_of_a_hidden_record_that_nobody_holds_is_spread_where_all_show_an_older_value(
+        self, *, listed: bool
+    ) -> None:
+        # Seen on real brokers: a deletion that 2 took for aborted is cleaned, and 1 and 3 are copied from it.
+        of_all = replace(C2A, recorded=Recorded(outcomes={1: "committed", 2: "aborted", 3: "committed"}))
+        own = {"aborted": ((PRODUCER, 10),)} if listed else {}
+        old = [shows(b, record(5), **(own if b == 2 else {})) for b in (1, 2, 3)]
+        got = found(of_all, *old)
+        assert (ended(got), got.kind) == (SPREAD, FindingKind.COMMITTED_RECORD_ABORTED)
+        assert found(of_all, old[0], old[1], silent(3)).verdict is not Verdict.DISMISSED, "3 may be right"
+        for right in (shows(3, None), shows(3, record(12)), shows(3, record(5), last_stable_offset=10)):
+            assert not found(of_all, old[0], old[1], right).has_spread
 
     def test_that_a_replica_does_not_tell_of_the_key_is_no_end(self) -> None:
         got = found(replace(A2C, spread=True), shows(1, record(30)), shows(2, record(30), complete=False))
