@@ -23,7 +23,7 @@ from typing import TextIO
 
 from tests.mutation.mutants import Mutant, is_another_program, mutants
 from tests.mutation.reach import Reach
-from tests.mutation.trial import HISTORIES, Tried, files_of, reach, trial
+from tests.mutation.trial import PACKAGES, Tried, files_of, reach, trial
 
 ROOT = Path(__file__).parents[2] / "streaming"
 SAME = "the same program"
@@ -37,7 +37,7 @@ COMPILED = ("quiet",)
 MODULES = (
     *(
         f"{folder}/{path.stem}"
-        for folder in ("compare", "compare/rules", "findings/decide")
+        for folder in ("compare", "compare/rules", "evidence", "findings/decide", "judge")
         for path in sorted((ROOT / "parallax" / folder).glob("*.py"))
         if path.stem not in (*WITH_IO, *COMPILED)
     ),
@@ -47,9 +47,11 @@ GROUPS = {
     "by-sums": tuple(
         f"compare/{name}"
         for name in ("agreed", "blocks", "footers", "going", "passes", "spared", "sums", "withheld", "withholding")
-    )
+    ),
+    "judge": tuple(name for name in MODULES if name.startswith(("evidence/", "judge/"))),
 }
-"""By a name for ``--modules``: the modules that compare by sums, where rows need not be read."""
+"""By a name for ``--modules``: what compares by sums, where rows need not be read; the second opinion, with its
+evidence."""
 
 
 def main() -> int:
@@ -94,7 +96,7 @@ def _reach(package: str, paths: list[str], results: Path) -> Reach | str:
 
     Only what is not known yet is run: all if a source has changed, else files of tests that have.
     """
-    files, names = files_of(package), list(HISTORIES)
+    files, names = files_of(package), PACKAGES[package].histories
     sources = sorted(path for folder in (ROOT / "parallax", ROOT.parent / "tests") for path in folder.rglob("*.py"))
     others = [path for path in sources if str(path.relative_to(ROOT.parent)) not in files]
     mark = hashlib.sha256(b"".join(path.read_bytes() for path in others)).hexdigest()
@@ -104,7 +106,7 @@ def _reach(package: str, paths: list[str], results: Path) -> Reach | str:
     known = Reach({}, 0.0, {})
     if (noted.get("mark"), noted.get("paths")) == (mark, paths):
         same = {file for file in files if marks[file] == noted["marks"].get(file)}
-        known, names = Reach(**noted["reach"]).only({*HISTORIES, *same}), []
+        known, names = Reach(**noted["reach"]).only({*names, *same}), ()
         files = [file for file in files if file not in same]
     found = reach(names, files, paths) if names or files else Reach({}, 0.0, {})
     if isinstance(found, Reach):
@@ -182,9 +184,11 @@ def _known(results: Path) -> dict[str, Tried]:
 def _import() -> None:
     for module in MODULES:
         importlib.import_module(f"parallax.{module.replace('/', '.')}")
-    for path in sorted((Path(__file__).parents[1] / "unit" / "compare").glob("*.py")):
-        importlib.import_module(f"tests.unit.compare.{path.stem}")
+    for folder in ("compare", "evidence", "judge"):
+        for path in sorted((Path(__file__).parents[1] / "unit" / folder).glob("*.py")):
+            importlib.import_module(f"tests.unit.{folder}.{path.stem}")
     importlib.import_module("tests.unit.findings.decide.answered")
+    importlib.import_module("tests.simulation.beside")
 
 
 def _report(chosen: list[Mutant], known: dict[str, Tried]) -> None:
