@@ -32,10 +32,11 @@ APART = ("test_acknowledge.py", "test_table.py")
 LONG = (
     "are_one_finding_with_the_right_count_and_bounded_everything",
     "what_is_remembered_of_a_moment_is_what_the_oracle_says_of_it",
+    "where_only_those_that_are_wrong_are_left_they_are_said_to_be_wrong",
+    "beside_the_product_both_are_held",
     "a_judge_that_is_broken_is_noticed",
 )
-"""Not run, by a part of the name: the bounds of memory with 100,000 suspects take longer than all the others together,
-and what holds the simulator itself notices no more than the histories that it plays."""
+"""Not run, by a part of the name: they take longer than many others together, or hold the simulator itself."""
 
 IGNORED = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
 FIRST, ALL = 15, 200
@@ -49,30 +50,34 @@ HISTORIES = {
 
 
 class Held(NamedTuple):
-    """What holds a package: the tests to which its mutants are put.
+    """Packages, and the tests to which their mutants are put.
 
     Attributes:
+        packages: of ``parallax``.
         unit: folders and files of unit tests, below ``tests/unit``.
         simulation: modules below ``tests/simulation`` that play histories of their own, without their ``test_``.
         histories: names of those of `HISTORIES` that are played.
     """
 
+    packages: tuple[str, ...]
     unit: tuple[str, ...]
     simulation: tuple[str, ...] = ()
     histories: tuple[str, ...] = tuple(HISTORIES)
 
 
-JUDGED = ("evidence", "judge", "findings/decide", "findings/test_looks.py", "findings/test_second_opinion.py")
-"""Unit tests of the second opinion, and of what asks it or decides by the same evidence."""
-PACKAGES = {
-    "compare": Held(("compare", "audit"), ("spared", "withheld", "blocks")),
-    "evidence": Held(JUDGED, ("second",), histories=()),
-    "findings": Held(("findings",)),
-    "judge": Held(JUDGED, ("second",), histories=()),
+HELD = {
+    # Audits compare as the stream does. Some histories are compared in two ways: by rows, and by what rows add up to.
+    "compare": Held(("compare",), ("compare", "audit"), ("spared", "withheld", "blocks")),
+    "findings": Held(("findings",), ("findings",)),
+    # The second opinion, and what asks it or decides by the same evidence. The product's histories do not ask it.
+    "judge": Held(
+        ("evidence", "judge"),
+        ("evidence", "judge", "findings/decide", "findings/test_looks.py", "findings/test_second_opinion.py"),
+        ("second",),
+        histories=(),
+    ),
 }
-"""By package. Audits compare as the stream does, and say what they settled. Some histories are compared in two ways: by
-rows, and by what rows add up to. The second opinion has histories of its own, and those of the product do not ask it.
-"""
+"""By a name."""
 TOO_LONG = signal.SIGXCPU.name
 """The end of a mutant that takes more CPU than it may."""
 
@@ -114,13 +119,12 @@ def trial(mutant: Mutant | None, root: Path, tests: Sequence[str], limit_s: int 
     return _forked(partial(_in_child, mutant, root, tests, limit_s))
 
 
-def files_of(package: str) -> list[str]:
-    """The files with the unit tests of a package, and with histories that tests of the simulator play for it.
+def files_of(held: Held) -> list[str]:
+    """The files with the tests to which mutants are put, but for `HISTORIES`.
 
     Args:
-        package: the package, such as ``compare``.
+        held: says which.
     """
-    held = PACKAGES[package]
     named = [TESTS / "unit" / name for name in held.unit]
     unit = [file for path in named for file in (sorted(path.rglob("test_*.py")) if path.is_dir() else [path])]
     played = [TESTS / "simulation" / f"test_{name}.py" for name in held.simulation]
