@@ -1,7 +1,8 @@
 """Mutation score of what judges: ``python -m tests.mutation``; see docs/contribute/proven.md.
 
 Every mutant is tried in a process forked from one that has everything imported. Its trial is the tests that run the
-changed statement, of the simulator's histories with fixed seeds and the unit tests that hold the module. The first test that notices ends the trial. Results are appended to a file, and mutants that are in it already are not tried
+changed statement, of the simulator's histories with fixed seeds and the unit tests that hold the module. The first
+test that notices ends the trial. Results are appended to a file, and mutants that are in it already are not tried
 again.
 """
 
@@ -23,7 +24,7 @@ from typing import TextIO
 
 from tests.mutation.mutants import Mutant, is_another_program, mutants
 from tests.mutation.reach import Reach
-from tests.mutation.trial import HELD, Tried, files_of, reach, trial
+from tests.mutation.trial import HELD, Tried, collect, files_of, reach, trial
 
 ROOT = Path(__file__).parents[2] / "streaming"
 SAME = "the same program"
@@ -188,8 +189,7 @@ def _import(held_by: Iterable[str]) -> None:
     for module in MODULES:
         importlib.import_module(f"parallax.{module.replace('/', '.')}")
     for name in held_by:
-        for file in files_of(HELD[name]):
-            importlib.import_module(".".join(Path(file).with_suffix("").parts))
+        collect(files_of(HELD[name]))
 
 
 def _report(chosen: list[Mutant], known: dict[str, Tried]) -> None:

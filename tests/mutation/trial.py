@@ -38,7 +38,8 @@ LONG = (
 )
 """Not run, by a part of the name: they take longer than many others together, or hold the simulator itself."""
 
-IGNORED = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
+OPTIONS = ("-x", "-q", "--assert=plain", "-p", "no:randomly", "-k", " and ".join(f"not {name}" for name in LONG))
+"""Of pytest."""
 FIRST, ALL = 15, 200
 """Seeds run before the unit tests, and in all: each as a faulty history, every third as a healthy one as well."""
 HISTORIES = {
@@ -129,6 +130,18 @@ def files_of(held: Held) -> list[str]:
     unit = [file for path in named for file in (sorted(path.rglob("test_*.py")) if path.is_dir() else [path])]
     played = [TESTS / "simulation" / f"test_{name}.py" for name in held.simulation]
     return [str(path) for path in (*unit, *played) if path.name not in APART]
+
+
+def collect(files: Sequence[str]) -> None:
+    """Collect tests, and run none: what pytest imports for it, no trial has to.
+
+    Args:
+        files: with the tests.
+    """
+    with contextlib.redirect_stdout(io.StringIO()):
+        code = pytest.main([*OPTIONS, "--collect-only", *files])
+    if code:
+        raise ValueError(f"pytest does not collect {files}: {code}")
 
 
 def reach(histories: Sequence[str], files: Sequence[str], paths: Collection[str]) -> Reach | str:
@@ -235,8 +248,7 @@ def _unit(files: Sequence[str], names: Sequence[str] | None, watch: Watch) -> st
     if not files:
         return ""
     running = _Running(names, watch)
-    options = ["-x", "-q", "-p", "no:randomly", "-k", " and ".join(f"not {name}" for name in LONG), *IGNORED, *files]
-    code = pytest.main(options, plugins=[running])
+    code = pytest.main([*OPTIONS, *files], plugins=[running])
     return running.failed or (f"exit code {code}" if code else "")
 
 
