@@ -1,7 +1,7 @@
 """Mutation score of what judges: ``python -m tests.mutation``; see docs/contribute/proven.md.
 
 Every mutant is tried in a process forked from one that has everything imported. Its trial is the tests that run the
-changed statement, of the simulator's histories with fixed seeds and the unit tests of the module's package. The first
+changed statement, of the simulator's histories with fixed seeds and the unit tests that hold the module. The first
 test that notices ends the trial. Results are appended to a file, and mutants that are in it already are not tried
 again.
 """
@@ -16,6 +16,7 @@ import random
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -23,7 +24,7 @@ from typing import TextIO
 
 from tests.mutation.mutants import Mutant, is_another_program, mutants
 from tests.mutation.reach import Reach
-from tests.mutation.trial import HISTORIES, Tried, files_of, reach, trial
+from tests.mutation.trial import HELD, Tried, collect, files_of, reach, trial
 
 ROOT = Path(__file__).parents[2] / "streaming"
 SAME = "the same program"
@@ -37,7 +38,7 @@ COMPILED = ("quiet",)
 MODULES = (
     *(
         f"{folder}/{path.stem}"
-        for folder in ("compare", "compare/rules", "findings/decide")
+        for folder in ("compare", "compare/rules", "evidence", "findings/decide", "judge")
         for path in sorted((ROOT / "parallax" / folder).glob("*.py"))
         if path.stem not in (*WITH_IO, *COMPILED)
     ),
@@ -47,9 +48,11 @@ GROUPS = {
     "by-sums": tuple(
         f"compare/{name}"
         for name in ("agreed", "blocks", "footers", "going", "passes", "spared", "sums", "withheld", "withholding")
-    )
+    ),
+    "judge": tuple(name for name in MODULES if name.startswith(("evidence/", "judge/"))),
 }
-"""By a name for ``--modules``: the modules that compare by sums, where rows need not be read."""
+"""By a name for ``--modules``: what compares by sums, where rows need not be read; the second opinion, with its
+evidence."""
 
 
 def main() -> int:
@@ -62,21 +65,22 @@ def main() -> int:
         before = {mutant for draw in arguments.but for mutant in _drawn(found, *draw)}
         left = [mutant for mutant in found if mutant not in before]
         chosen += sorted(_drawn(left, arguments.seed, arguments.sample), key=lambda m: m.line)
-    _import()
+    held_by = {_held(f"parallax/{module}.py") for module in arguments.modules}
+    _import(held_by)
     # In an order drawn over all modules, so that a run that is stopped has tried a fair part of each.
     in_order = random.Random(arguments.seed).sample(chosen, len(chosen))
     reached: dict[str, Reach] = {}
-    for package in sorted({_package(mutant.path) for mutant in chosen}):
+    for name in sorted(held_by):
         paths = [f"parallax/{module}.py" for module in arguments.modules]
-        found_of = _reach(package, [path for path in paths if _package(path) == package], arguments.results)
+        found_of = _reach(name, [path for path in paths if _held(path) == name], arguments.results)
         if isinstance(found_of, str):
             print(f"the program as it is does not pass: {found_of}")
             return 2
-        reached[package] = found_of
+        reached[name] = found_of
     with arguments.results.open("a") as results:
         for mutant in in_order:
             if mutant.name not in known:
-                known[mutant.name] = _tried(mutant, reached[_package(mutant.path)], results)
+                known[mutant.name] = _tried(mutant, reached[_held(mutant.path)], results)
     _report(chosen, known)
     return 0
 
@@ -85,26 +89,27 @@ def _drawn(found: list[Mutant], seed: int, sample: int) -> list[Mutant]:
     return random.Random(seed).sample(found, min(sample, len(found)))
 
 
-def _package(path: str) -> str:
-    return Path(path).parts[1]
+def _held(path: str) -> str:
+    """Which of `HELD` a module is of."""
+    return next(name for name, held in HELD.items() if Path(path).parts[1] in held.packages)
 
 
-def _reach(package: str, paths: list[str], results: Path) -> Reach | str:
-    """What the tests of a package run, from a file beside the results.
+def _reach(name: str, paths: list[str], results: Path) -> Reach | str:
+    """What the tests run to which mutants of some packages are put, from a file beside the results.
 
     Only what is not known yet is run: all if a source has changed, else files of tests that have.
     """
-    files, names = files_of(package), list(HISTORIES)
+    files, names = files_of(HELD[name]), HELD[name].histories
     sources = sorted(path for folder in (ROOT / "parallax", ROOT.parent / "tests") for path in folder.rglob("*.py"))
     others = [path for path in sources if str(path.relative_to(ROOT.parent)) not in files]
     mark = hashlib.sha256(b"".join(path.read_bytes() for path in others)).hexdigest()
     marks = {file: hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files}
-    noted_in = results.with_suffix(f".{package}.json")
+    noted_in = results.with_suffix(f".{name}.json")
     noted = json.loads(noted_in.read_text()) if noted_in.exists() else {}
     known = Reach({}, 0.0, {})
     if (noted.get("mark"), noted.get("paths")) == (mark, paths):
         same = {file for file in files if marks[file] == noted["marks"].get(file)}
-        known, names = Reach(**noted["reach"]).only({*HISTORIES, *same}), []
+        known, names = Reach(**noted["reach"]).only({*names, *same}), ()
         files = [file for file in files if file not in same]
     found = reach(names, files, paths) if names or files else Reach({}, 0.0, {})
     if isinstance(found, Reach):
@@ -179,12 +184,12 @@ def _known(results: Path) -> dict[str, Tried]:
     return {line["mutant"]: Tried(line["result"], line["cpu_s"]) for line in lines}
 
 
-def _import() -> None:
+def _import(held_by: Iterable[str]) -> None:
+    """Import what is changed and what it is put to, so that no trial has to."""
     for module in MODULES:
         importlib.import_module(f"parallax.{module.replace('/', '.')}")
-    for path in sorted((Path(__file__).parents[1] / "unit" / "compare").glob("*.py")):
-        importlib.import_module(f"tests.unit.compare.{path.stem}")
-    importlib.import_module("tests.unit.findings.decide.answered")
+    for name in held_by:
+        collect(files_of(HELD[name]))
 
 
 def _report(chosen: list[Mutant], known: dict[str, Tried]) -> None:

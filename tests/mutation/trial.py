@@ -16,7 +16,7 @@ from enum import Enum
 from functools import partial
 from pathlib import Path
 from types import FunctionType, MemberDescriptorType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import pytest
@@ -26,17 +26,20 @@ from tests.mutation.reach import Reach, Watch
 from tests.simulation.history import generate, profile
 from tests.simulation.world import World
 
-UNIT = Path("tests/unit")
-USERS = {"compare": ("compare", "audit"), "findings": ("findings",)}
-"""By package, the folders of unit tests that hold it: audits compare as the stream does, and say what they settled."""
-BOTH_WAYS = {"compare": tuple(Path(f"tests/simulation/test_{name}.py") for name in ("spared", "withheld", "blocks"))}
-"""By package, tests of histories that are compared in two ways: by rows, and by what rows add up to."""
+TESTS = Path("tests")
 APART = ("test_acknowledge.py", "test_table.py")
 """Not run: they hold the table and its writers, and ask other processes, which know of no mutant."""
-LONG = "are_one_finding_with_the_right_count_and_bounded_everything"
-"""Not run: the bounds of memory with 100,000 suspects take longer than all the others together."""
+LONG = (
+    "are_one_finding_with_the_right_count_and_bounded_everything",
+    "what_is_remembered_of_a_moment_is_what_the_oracle_says_of_it",
+    "where_only_those_that_are_wrong_are_left_they_are_said_to_be_wrong",
+    "beside_the_product_both_are_held",
+    "a_judge_that_is_broken_is_noticed",
+)
+"""Not run, by a part of the name: they take longer than many others together, or hold the simulator itself."""
 
-IGNORED = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
+OPTIONS = ("-x", "-q", "--assert=plain", "-p", "no:randomly", "-k", " and ".join(f"not {name}" for name in LONG))
+"""Of pytest."""
 FIRST, ALL = 15, 200
 """Seeds run before the unit tests, and in all: each as a faulty history, every third as a healthy one as well."""
 HISTORIES = {
@@ -45,6 +48,37 @@ HISTORIES = {
     for healthy in ((False, True) if seed % 3 == 0 else (False,))
 }
 """By name, the histories of the simulator, in the order in which they run."""
+
+
+class Held(NamedTuple):
+    """Packages, and the tests to which their mutants are put.
+
+    Attributes:
+        packages: of ``parallax``.
+        unit: folders and files of unit tests, below ``tests/unit``.
+        simulation: modules below ``tests/simulation`` that play histories of their own, without their ``test_``.
+        histories: names of those of `HISTORIES` that are played.
+    """
+
+    packages: tuple[str, ...]
+    unit: tuple[str, ...]
+    simulation: tuple[str, ...] = ()
+    histories: tuple[str, ...] = tuple(HISTORIES)
+
+
+HELD = {
+    # Audits compare as the stream does. Some histories are compared in two ways: by rows, and by what rows add up to.
+    "compare": Held(("compare",), ("compare", "audit"), ("spared", "withheld", "blocks")),
+    "findings": Held(("findings",), ("findings",)),
+    # The second opinion, and what asks it or decides by the same evidence. The product's histories do not ask it.
+    "judge": Held(
+        ("evidence", "judge"),
+        ("evidence", "judge", "findings/decide", "findings/test_looks.py", "findings/test_second_opinion.py"),
+        ("second",),
+        histories=(),
+    ),
+}
+"""By a name."""
 TOO_LONG = signal.SIGXCPU.name
 """The end of a mutant that takes more CPU than it may."""
 
@@ -86,15 +120,28 @@ def trial(mutant: Mutant | None, root: Path, tests: Sequence[str], limit_s: int 
     return _forked(partial(_in_child, mutant, root, tests, limit_s))
 
 
-def files_of(package: str) -> list[str]:
-    """The files with the unit tests of a package, and with its histories that are compared in two ways.
+def files_of(held: Held) -> list[str]:
+    """The files with the tests to which mutants are put, but for `HISTORIES`.
 
     Args:
-        package: the package, such as ``compare``.
+        held: says which.
     """
-    folders = [UNIT / name for name in USERS[package]]
-    files = [path for folder in folders for path in sorted(folder.rglob("test_*.py")) if path.name not in APART]
-    return [str(path) for path in (*files, *BOTH_WAYS.get(package, ()))]
+    named = [TESTS / "unit" / name for name in held.unit]
+    unit = [file for path in named for file in (sorted(path.rglob("test_*.py")) if path.is_dir() else [path])]
+    played = [TESTS / "simulation" / f"test_{name}.py" for name in held.simulation]
+    return [str(path) for path in (*unit, *played) if path.name not in APART]
+
+
+def collect(files: Sequence[str]) -> None:
+    """Collect tests, and run none: what pytest imports for it, no trial has to.
+
+    Args:
+        files: with the tests.
+    """
+    with contextlib.redirect_stdout(io.StringIO()):
+        code = pytest.main([*OPTIONS, "--collect-only", *files])
+    if code:
+        raise ValueError(f"pytest does not collect {files}: {code}")
 
 
 def reach(histories: Sequence[str], files: Sequence[str], paths: Collection[str]) -> Reach | str:
@@ -201,8 +248,7 @@ def _unit(files: Sequence[str], names: Sequence[str] | None, watch: Watch) -> st
     if not files:
         return ""
     running = _Running(names, watch)
-    options = ["-x", "-q", "-p", "no:randomly", "-k", f"not {LONG}", *IGNORED, *files]
-    code = pytest.main(options, plugins=[running])
+    code = pytest.main([*OPTIONS, *files], plugins=[running])
     return running.failed or (f"exit code {code}" if code else "")
 
 
@@ -246,7 +292,7 @@ def apply(mutant: Mutant, root: Path, kernels: str) -> None:
     exec(compile(mutant.source(root), str(root / mutant.path), "exec"), vars(module))
     for name, value in before.items():
         new = vars(module)[name]
-        if isinstance(value, type) and value is not new and not issubclass(value, Enum):
+        if isinstance(value, type) and value is not new and not _is_changed(value, new):
             _renew(value, new)
             setattr(module, name, value)
     after = {name: value for name, value in vars(module).items() if before.get(name) is not value}
@@ -267,11 +313,20 @@ def _in_table(table: dict[Any, Any], before: dict[str, Any], after: dict[str, An
             table[key] = after.get(value.__name__, value)
 
 
+def _is_changed(old: type, new: type) -> bool:
+    """Whether an enum has other members than before: those that tables and tests hold are then no members any more."""
+    if not (issubclass(old, Enum) and issubclass(new, Enum)):
+        return False
+    return [(one.name, one.value) for one in old] != [(one.name, one.value) for one in new]
+
+
 def _renew(old: type, new: type) -> None:
     """Let a class and the objects that it has already act as the changed one: tests hold some as constants."""
     for name, value in vars(new).items():
         is_method = isinstance(value, FunctionType | property | classmethod | staticmethod)
-        is_default = not name.startswith("_") and not isinstance(value, MemberDescriptorType)
+        is_default = (
+            not name.startswith("_") and not isinstance(value, MemberDescriptorType) and not issubclass(old, Enum)
+        )
         if is_method or is_default or name == "__dataclass_fields__":
             setattr(old, name, value)
 

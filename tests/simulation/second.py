@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from parallax.evidence.ledger import Ledger
+from parallax.evidence.room import Span, in_time, without
 from parallax.judge.case import Case, Partition
 from parallax.judge.judging import Judgement, judge
 from parallax.judge.verdicts import About, Verdict
@@ -319,7 +320,7 @@ class Second(World):
             yield "undecided: its end"
         if turned and max(turned) < case.start:
             yield "undecided: below a log start"
-        if lies_in(turned, case.unread(broker)):
+        if lies_in(turned, unread(case, broker)):
             yield "undecided: read late"
 
 
@@ -345,6 +346,14 @@ def lies_in(offsets: Iterable[int], spans: Iterable[tuple[int, int]]) -> bool:
     """Whether an offset lies in one of some spans, whose ends are left out."""
     every = list(spans)
     return any(start <= offset < end for offset in offsets for start, end in every)
+
+
+def unread(case: Case, broker: int) -> list[Span]:
+    """The ranges of offsets that a broker's readers have not passed in time, ascending.
+
+    A cleaner may have removed tombstones or end markers there before they were read.
+    """
+    return without(case.top, in_time(case.lineage, case.ledger.timely_of(broker)))
 
 
 def _size(worlds: int) -> str:

@@ -5,6 +5,7 @@ Example: broker 1 showed a COMMIT of producer 9 at offset 5, in leader epoch 2.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 from parallax.model import UNKNOWN
 
-NEVER = 1 << 62
+NEVER = sys.maxsize
 """An offset or an epoch above all others."""
 
 
@@ -248,7 +249,8 @@ class Look:
         """
         if self.open is None:
             return True if offset < self.last_stable else None
-        return self.open.get(producer, offset + 1) > offset
+        first = self.open.get(producer)
+        return first is None or first > offset
 
     def tells_of(self, key: Hashable) -> bool:
         """Whether the replica was asked which value of a key its read_committed consumers get."""
@@ -281,7 +283,5 @@ class Look:
             upto: the offset up to which the log was read.
             epoch: the leader epoch of the last batch that was read; negative if there was none, which gives no.
         """
-        if epoch < 0 or upto > self.log_end:
-            return False
         found = self.ends.get(epoch)
-        return found is not None and found.reaches(upto, epoch)
+        return upto <= self.log_end and found is not None and found.reaches(upto, epoch)

@@ -162,7 +162,7 @@ class Ledger:
             self.ended(look.broker, place, Ended(end, look.last_stable, decided_in))
         top = look.high_watermark
         epoch = look.epoch_at(top - 1)
-        last = epoch if epoch >= 0 else (look.tops[-1].epoch if look.tops else -1)
+        last = look.tops[-1].epoch if epoch == UNKNOWN and look.tops else epoch
         self.read(look.broker, Reading(look.log_start, top, look.at, last))
         self.is_stable(Stable(look.log_start, look.last_stable, top, epoch))
         for producer, first in (look.open or {}).items():
@@ -190,7 +190,7 @@ class Ledger:
             producers: producers of whom everything is kept.
             offsets: offsets at which everything is kept.
         """
-        writers = {f.producer for f in self.facts.values() if f.transactional and f.end is None and f.key in keys}
+        writers = {f.producer for f in self.facts.values() if f.transactional and f.key in keys}
         writers |= {*producers} - {UNKNOWN}
         ends = {p for epoch in {p.epoch for p in self.facts} for p in _ends(p for p in self.facts if p.epoch == epoch)}
         kept = {
@@ -238,7 +238,7 @@ class Ledger:
         watermark ``retention`` milliseconds before the reading. Once the leader has reported a high watermark later
         than the reading, the result is final, and is kept.
         """
-        told = self.written[-1][0] if self.written else -1
+        told = self.written[-1][0] if self.written else UNKNOWN
         past = [reading for reading in self.readings if reading.at < told]
         self.readings = [reading for reading in self.readings if reading.at >= told]
         for start, end, epoch in self._in_time(past):
@@ -296,9 +296,7 @@ class Ledger:
         The outcome stays if its end lies below the truncation.
         """
         if ended.epoch > epoch or ended.upto <= start:
-            return ended if ended.epoch > epoch or place.offset < start else None
-        if place.offset >= start:
-            return None
+            return ended
         ends = self.ends_behind(broker, self.facts[place].producer, place.offset)
         below = [end for end in ends if end.offset < start]
         return Ended(ended.end, min(below).offset + 1, min(below).epoch) if below else None

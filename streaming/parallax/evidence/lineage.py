@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from parallax.evidence.atoms import NEVER, Look, Place
 from parallax.evidence.ledger import Ledger
 from parallax.evidence.log import Belongs
+from parallax.model import UNKNOWN
 
 
 class Lineage:
@@ -110,7 +111,7 @@ class Lineage:
         told = [one.end for look in self._standing if epoch < look.latest_epoch and (one := look.ends.get(epoch))]
         # What a leader said of its log then holds of this one, if this one goes on from there.
         before = self._ledger.epoch_ends.get(epoch, ())
-        told += [end for end, last in before if last.offset <= self.leader_tops.get(last.epoch, -1)]
+        told += [end for end, last in before if last.offset <= self.leader_tops.get(last.epoch, UNKNOWN)]
         return min(told, default=NEVER)
 
     def _is_known(self, epoch: int) -> bool:
@@ -122,7 +123,7 @@ class Lineage:
 
     def _is_cut(self, place: Place) -> bool:
         end = self._end(place.epoch)
-        if end is None or place.offset <= self.leader_tops.get(place.epoch, -1):
+        if end is None or place.offset <= self.leader_tops.get(place.epoch, UNKNOWN):
             return False
         if any(epoch < place.epoch and top >= place.offset for epoch, top in self.leader_tops.items()):
             return True  # Epochs only grow along a log.
@@ -130,9 +131,9 @@ class Lineage:
 
     def _of(self, place: Place) -> Belongs:
         newer = (epoch for epoch in self._ledger.at.get(place.offset, ()) if epoch > place.epoch)
-        if any(place.offset <= self.leader_tops.get(epoch, -1) for epoch in newer):
+        if any(place.offset <= self.leader_tops.get(epoch, UNKNOWN) for epoch in newer):
             return Belongs.NO
-        if place.offset <= self.leader_tops.get(place.epoch, -1):
+        if place.offset <= self.leader_tops.get(place.epoch, UNKNOWN):
             return Belongs.YES
         if self._end(place.epoch) is None:
             return Belongs.PERHAPS
@@ -140,7 +141,7 @@ class Lineage:
             return Belongs.NO
         if not self._is_known(place.epoch):
             return Belongs.PERHAPS
-        if place.offset <= self.tops.get(place.epoch, -1):
+        if place.offset <= self.tops.get(place.epoch, UNKNOWN):
             return Belongs.YES
         if not self._is_whole:
             return Belongs.PERHAPS
@@ -155,5 +156,5 @@ def _tops(looks: list[Look]) -> dict[int, int]:
     found: dict[int, int] = {}
     for look in looks:
         for top in look.tops:
-            found[top.epoch] = max(found.get(top.epoch, -1), top.offset)
+            found[top.epoch] = max(found.get(top.epoch, UNKNOWN), top.offset)
     return found

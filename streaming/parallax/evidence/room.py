@@ -8,10 +8,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from parallax.evidence.atoms import NEVER
 from parallax.evidence.ledger import Ledger, Timely
 from parallax.evidence.lineage import Lineage
 from parallax.evidence.log import Belongs
+from parallax.model import UNKNOWN
 
 Span = tuple[int, int]
 """A first offset, and one past the last."""
@@ -46,9 +46,9 @@ class Room:
         self.end = end
         sure = [(place.offset, place.offset + 1) for place in ledger.facts if self._is_sure(ledger, lineage, place)]
         timely = in_time(lineage, ledger.timely()) if compacted else []
-        self.gaps = _without((0, end), [*sure, *timely])
+        self.gaps = without(end, [*sure, *timely])
         """The room below ``end``, as ranges in ascending order."""
-        self._firsts = [start for start, _ in self.gaps]
+        self._ends = [end for _, end in self.gaps]
 
     @staticmethod
     def _is_sure(ledger: Ledger, lineage: Lineage, place: tuple[int, int]) -> bool:
@@ -56,20 +56,17 @@ class Room:
 
     def between(self, low: int, high: int) -> bool:
         """Whether a record or an end marker may have come and gone unseen above ``low`` and below ``high``."""
-        if high - low <= 1:
-            return False
-        return high > self.end or bool(self.spans(low, high))
+        return bool(self.spans(low, high))
 
     def spans(self, low: int, high: int) -> list[Span]:
         """The ranges above ``low`` and below ``high`` where something may have come and gone unseen; ascending."""
-        at = max(0, bisect_right(self._firsts, low + 1) - 1)
-        found = []
-        for start, end in self.gaps[at:]:
-            if start >= high:
+        first, found = low + 1, list[Span]()
+        for start, end in self.gaps[bisect_right(self._ends, first) :]:
+            if max(start, first) >= high:
                 break
-            if end > low + 1:
-                found.append((max(start, low + 1), min(end, high)))
-        return [*found, (max(self.end, low + 1), high)] if high > max(self.end, low + 1) else found
+            found.append((max(start, first), min(end, high)))
+        beyond = max(self.end, first)
+        return [*found, (beyond, high)] if beyond < high else found
 
 
 def in_time(lineage: Lineage, timely: Iterable[Timely]) -> list[Span]:
@@ -81,21 +78,22 @@ def in_time(lineage: Lineage, timely: Iterable[Timely]) -> list[Span]:
     """
     found = []
     for start, end, epoch in timely:
-        stands = lineage.stands_below(epoch) if epoch >= 0 else _if_uncut(lineage)
+        stands = lineage.stands_below(epoch) if epoch != UNKNOWN else start if lineage.cut_epochs else end
         if start < min(end, stands):
             found.append((start, min(end, stands)))
     return found
 
 
-def _if_uncut(lineage: Lineage) -> int:
-    return 0 if lineage.cut_epochs else NEVER
+def without(end: int, spans: Iterable[Span]) -> list[Span]:
+    """The ranges below ``end`` that none of some spans covers, ascending.
 
-
-def _without(whole: Span, parts: list[Span]) -> list[Span]:
-    """The parts of a span that none of ``parts`` covers."""
-    left, at = [], whole[0]
-    for start, end in sorted(parts):
-        if start > at and at < whole[1]:
-            left.append((at, min(start, whole[1])))
-        at = max(at, end)
-    return [*left, (at, whole[1])] if at < whole[1] else left
+    Args:
+        end: one past the last offset.
+        spans: in any order; they may overlap.
+    """
+    left, at = list[Span](), 0
+    for start, stop in [*sorted(spans), (end, end)]:
+        if at < min(start, end):
+            left.append((at, min(start, end)))
+        at = max(at, stop)
+    return left

@@ -13,8 +13,9 @@ from parallax.evidence.atoms import Fact, Look, Place
 from parallax.evidence.ledger import Ledger
 from parallax.evidence.lineage import Lineage
 from parallax.evidence.log import Belongs
-from parallax.evidence.room import Room, Span, in_time
+from parallax.evidence.room import Room
 from parallax.judge.transactions import Transactions
+from parallax.model import UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,7 @@ class Case:
     ledger: Ledger
     partition: Partition
     looks: Mapping[int, Look]
-    latest_stable: int = -1
+    latest_stable: int = UNKNOWN
     lineage: Lineage = field(init=False)
     room: Room = field(init=False)
     transactions: Transactions = field(init=False)
@@ -108,7 +109,7 @@ class Case:
                 (
                     o
                     for o, f in self.facts.items()
-                    if f.producer == producer and f.transactional and o > max(ends, default=-1)
+                    if f.producer == producer and f.transactional and o > max(ends, default=UNKNOWN)
                 ),
                 default=end,
             )
@@ -170,19 +171,3 @@ class Case:
         if not look.is_whole:
             return False
         return not look.tops or self.lineage.of(look.tops[-1]) is Belongs.YES
-
-    def unread(self, broker: int) -> list[Span]:
-        """The ranges of offsets that the broker's readers have not passed in time, ascending.
-
-        They lie below ``Case.top``, the highest high watermark of any replica.
-
-        A cleaner may have removed tombstones or end markers there before they were read.
-        """
-        ledger = self.ledger
-        covered = in_time(self.lineage, ledger.timely_of(broker))
-        left, at = list[Span](), 0
-        for start, end in sorted(covered):
-            if start > at:
-                left.append((at, start))
-            at = max(at, end)
-        return [*left, (at, self.top)] if at < self.top else left

@@ -48,7 +48,7 @@ def freezes(case: Case, outcomes: Outcomes) -> Iterator[Verdict | Undecided]:
         for producer, first in (look.open or {}).items():
             end = case.transactions.first_end(producer, first)
             atoms: list[Place] | None = None
-            if end >= 0 and case.is_of_the_log_that_stands(look, end):
+            if end != UNKNOWN and case.is_of_the_log_that_stands(look, end):
                 atoms = [case.facts[end].place]
             elif case.partition.compacted and not case.lineage.cut_epochs:
                 stable = next(

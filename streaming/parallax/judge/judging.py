@@ -120,10 +120,10 @@ class _Judging:
         judged_at = [judged for judged in every if judged is not None]
         if len(judged_at) < len(every):
             self.too_many.append(key)
-            span = min((f.offset for f in (*facts, *doubted)), default=0), self.case.top
+            span = self.case.start, self.case.top
             self.undecided += [Undecided(About.KEY, b, (span,), key=key) for b in self.case.looks]
             return
-        committed = judged_at[0]
+        committed, *_ = judged_at
         self.worlds += [judged.proof.count for judged in judged_at]
         right = self.right[key] = keys.right_at(judged_at)
         said: set[int | None] = set()
@@ -160,8 +160,9 @@ class _Judging:
         """A key that replicas differed about, and agree on: settled where all are right, or show what came since."""
         if key not in self.differed:
             return
-        newest = {b: max((f.offset for f in self.case.shown(b).get(key, ())), default=-1) for b in self.case.looks}
-        if self.case.looks.keys() <= right or all(offset > self.differed[key] for offset in newest.values()):
+        since = self.differed[key]
+        show_newer = [any(f.offset > since for f in self.case.shown(b).get(key, ())) for b in self.case.looks]
+        if self.case.looks.keys() <= right or all(show_newer):
             del self.differed[key]
-        elif not judged.proof.wrong and not judged.proof.judged <= judged.proof.right:
-            self.unsettled.append(Unsettled(key, self.differed[key], judged.proof))
+        elif not judged.proof.judged <= judged.proof.right:
+            self.unsettled.append(Unsettled(key, since, judged.proof))

@@ -13,7 +13,7 @@ from parallax.judge.case import Case
 from parallax.judge.transactions import Group
 from parallax.judge.verdicts import NOBODY_ELSE, Proof, World
 from parallax.judge.worlds import Component, Doubted, Record, Shown, ShownRecord, worlds_of
-from parallax.model import IsolationLevel
+from parallax.model import UNKNOWN, IsolationLevel
 
 _IF_IT_STANDS = {False: (None, End.COMMIT), True: (None, End.COMMIT, End.ABORT)}
 """By whether a record is transactional: how it may have ended, if it is perhaps of the current log.
@@ -35,9 +35,9 @@ class _Shown:
     outcomes: tuple[End | None, ...]
     """As the replica shows each to read_committed consumers; None of one that is not transactional."""
     surely: int
-    """Offset of the newest record that it shows in every world; -1: none."""
+    """Offset of the newest record that it shows in every world; `UNKNOWN`: none."""
     lost_below: int
-    """It has lost its head below this offset; -1: it has not."""
+    """It has lost its head below this offset; `UNKNOWN`: it has not."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Judged:
         proof: all worlds (possible truths) of the key, and who is wrong in them.
         explained: whether replicas differ only because one of them shows a wrong outcome of a transaction
             (`parallax.judge.worlds.Worlds`).
-        newest: offset of the key's newest record that is, or perhaps is, of the current log; -1: there is none.
+        newest: offset of the key's newest record that is, or perhaps is, of the current log; `UNKNOWN`: there is none.
     """
 
     proof: Proof
@@ -115,7 +115,7 @@ class _Key:
         look = self.case.looks[broker]
         bound = look.last_stable if self.is_committed else look.high_watermark
         every = (fact for fact in self.case.shown(broker).get(self.key, ()) if fact.offset < bound)
-        records, outcomes, surely = list[Fact](), list[End | None](), -1
+        records, outcomes, surely = list[Fact](), list[End | None](), UNKNOWN
         for fact in every:
             outcome = look.outcomes.get(fact.place) if fact.transactional else None
             records.append(fact)
@@ -123,14 +123,15 @@ class _Key:
             if self._is_surely_shown(fact, outcome):
                 surely = fact.offset
                 break
-        has_lost_its_head = not self.case.partition.deletes and look.log_start > (self.case.ledger.head or 0)
+        head = self.case.ledger.head
+        has_lost_its_head = not self.case.partition.deletes and head is not None and look.log_start > head
         return _Shown(
             broker,
             bound,
             tuple(records),
             tuple(outcomes),
             surely,
-            look.log_start if has_lost_its_head else -1,
+            look.log_start if has_lost_its_head else UNKNOWN,
         )
 
     def judged(self) -> Judged | None:
@@ -141,15 +142,18 @@ class _Key:
         if worlds is None or not worlds.distinct:
             return None
         same = prod(len(group.options) for number, group in enumerate(self.groups) if number not in numbers)
-        newest = max((fact.offset for fact in (*self.facts, *self.doubted)), default=-1)
+        newest = max((fact.offset for fact in (*self.facts, *self.doubted)), default=UNKNOWN)
         atoms = {fact.place for fact in (*self.facts, *self.doubted)}
         atoms |= {
-            Place(g.end_marker, e) for g in self.groups if g.end_marker >= 0 for e in self.case.ledger.at[g.end_marker]
+            Place(g.end_marker, e)
+            for g in self.groups
+            if g.end_marker != UNKNOWN
+            for e in self.case.ledger.at[g.end_marker]
         }
         missing = [*gaps, *(span for group in self.groups for span in group.missing)]
         missing += [(fact.offset, fact.offset + 1) for fact in self.doubted]
         missing += [(one.bound, self.full) for one in self.shown if one.bound < self.full]
-        missing += [(0, one.lost_below) for one in self.shown if one.lost_below >= 0]
+        missing += [(0, one.lost_below) for one in self.shown if one.lost_below != UNKNOWN]
         missing += [(0, self.case.start)] if self.case.start else []
         judged = [one.broker for one in self.shown]
         misled = frozenset(one.broker for one in self.shown if self._may_have_taken_a_value(one))
@@ -165,7 +169,7 @@ class _Key:
         from this one.
         """
         return self.is_committed and any(
-            outcome is End.COMMIT and self._may_be_aborted(fact) and self.case.room.between(-1, fact.offset)
+            outcome is End.COMMIT and self._may_be_aborted(fact) and self.case.room.between(UNKNOWN, fact.offset)
             for fact, outcome in zip(one.records, one.outcomes, strict=True)
         )
 
@@ -184,8 +188,8 @@ class _Key:
         records = {fact.offset for fact in (*self.facts, *self.doubted)}
         bounds = {one.bound for one in self.shown}
         points = sorted({p for p in {*records, *(b - 1 for b in bounds), self.full - 1} if p >= 0})
-        lowest = min((one.surely for one in self.shown), default=-1)
-        gaps, before = list[Span](), -1
+        lowest = min(one.surely for one in self.shown)
+        gaps, before = list[Span](), UNKNOWN
         for point in points:
             end = point if point in records else point + 1  # A bound may itself be where something came and went.
             if point > lowest and self.case.room.between(before, end):
@@ -244,8 +248,8 @@ class _Key:
         every = [*facts, *self.doubted, *(fact for one in self.shown for fact in one.records)]
         ends = [at for one in self.shown for at in (one.bound, one.lost_below)]
         start = self.case.start
-        at = _ranks([-1, 0, self.full, start, *ends, *(gap for gap, _ in gaps), *(fact.offset for fact in every)])
-        epoch = _ranks([-1, *(fact.place.epoch for fact in every)])
+        at = _ranks([UNKNOWN, 0, self.full, start, *ends, *(gap for gap, _ in gaps), *(fact.offset for fact in every)])
+        epoch = _ranks([UNKNOWN, *(fact.place.epoch for fact in every)])
         values: dict[Hashable, int | None] = {None: None}
         for fact in every:
             values.setdefault(fact.value, len(values))
@@ -281,8 +285,8 @@ class _Key:
 
 
 def _ranks(numbers: Iterable[int]) -> dict[int, int]:
-    """The ranks of numbers none of which is below -1, which keeps its own."""
-    return {number: rank for rank, number in enumerate(sorted(set(numbers)), -1)}
+    """The ranks of numbers none of which is below `UNKNOWN`, which keeps its own."""
+    return {number: rank for rank, number in enumerate(sorted(set(numbers)), UNKNOWN)}
 
 
 def right_at(every: Iterable[Judged]) -> frozenset[int]:

@@ -13,6 +13,7 @@ from parallax.evidence.log import Belongs
 from parallax.judge.case import Case
 from parallax.judge.transactions import Group
 from parallax.judge.verdicts import NOBODY_ELSE, About, Proof, Undecided, Verdict, World
+from parallax.model import UNKNOWN
 
 
 class Statement(NamedTuple):
@@ -63,8 +64,7 @@ class Outcomes:
             if group is None or offset < self.case.start or group.options == (End.OPEN,):
                 continue
             for verdict in self._of(offset, group, self.stated[offset]):
-                end = group.end_marker if group.end_marker >= 0 else -1 - group.offsets[0]
-                name = verdict.accused, group.producer, end, verdict.past
+                name = verdict.accused, group if group.end_marker == UNKNOWN else group.end_marker, verdict.past
                 if name not in done:
                     done.add(name)
                     self.verdicts.append(verdict)
@@ -82,7 +82,7 @@ class Outcomes:
         options = [option for option in group.options if option is not End.OPEN]
         worlds = [World(frozenset(b for b, said in ends.items() if said != {option})) for option in options]
         atoms = [fact.place]
-        if group.end_marker >= 0:
+        if group.end_marker != UNKNOWN:
             atoms += [self.case.facts[group.end_marker].place]
         proof = Proof.of(worlds, stated, atoms, group.missing)
         say = partial(
@@ -98,7 +98,7 @@ class Outcomes:
         everywhere = self.case.partition.replicas <= proof.wrong
         for broker in sorted(proof.wrong):
             yield say(accused=broker, right=right, everywhere=everywhere, past=not stated[broker].is_held)
-        if len(proof.differing) > 1:
+        if proof.differing:
             held = {one.end for one in stated.values() if one.is_held}
             yield say(sides=proof.differing, past=len(held) < 2)
 
@@ -113,7 +113,7 @@ class Outcomes:
             offset: if it is lower than the group's first record, the producer's records from this offset on must not
                 have another outcome either.
         """
-        if group.end is None or group.end_marker < 0:
+        if group.end is None or group.end_marker == UNKNOWN:
             return NOBODY_ELSE
         marker, first = self.case.facts[group.end_marker], min(offset, *group.offsets)
         found = set()
@@ -247,7 +247,7 @@ class Outcomes:
         group = self.case.transactions.of.get(record.offset)
         if group is not None and _is_known_elsewhere(group):
             return marker.producer_epoch != record.producer_epoch + 1
-        return self.case.transactions.first_end(record.producer, record.offset) not in (-1, marker.offset)
+        return self.case.transactions.first_end(record.producer, record.offset) not in (UNKNOWN, marker.offset)
 
     def _missed(self, broker: int, look: Look) -> dict[int, int]:
         """For records that a replica was read to hold: by offset, the record's end marker, which the replica never got.
@@ -265,7 +265,11 @@ class Outcomes:
                 self._unread.add((broker, place.offset))
                 continue
             marker = case.transactions.first_end(fact.producer, place.offset)
-            if marker < 0 or broker in case.ledger.holders[case.facts[marker].place] or marker >= look.high_watermark:
+            if (
+                marker == UNKNOWN
+                or broker in case.ledger.holders[case.facts[marker].place]
+                or marker >= look.high_watermark
+            ):
                 continue
             self._unread.add((broker, place.offset))
             if any(
@@ -278,7 +282,7 @@ class Outcomes:
         for (producer, first), upto in case.ledger.held_open.get(broker, {}).items():
             fact = case.facts.get(first)
             marker = case.transactions.first_end(producer, first)
-            if fact is None or fact.producer != producer or not 0 <= marker < upto.offset:
+            if fact is None or fact.producer != producer or marker == UNKNOWN or marker >= upto.offset:
                 continue
             if look.open is not None and look.open.get(producer) != first and look.goes_on(upto.offset, upto.epoch):
                 self._unread.add((broker, first))
@@ -288,4 +292,4 @@ class Outcomes:
 
 def _is_known_elsewhere(group: Group) -> bool:
     """Whether only another partition has shown the end marker of a transaction."""
-    return group.end in (End.COMMIT, End.ABORT) and group.end_marker < 0
+    return group.end in (End.COMMIT, End.ABORT) and group.end_marker == UNKNOWN

@@ -135,10 +135,10 @@ class Transactions:
 
     def _group(self, facts: Mapping[int, Fact], producer: int, offsets: list[int], following: int) -> Group:
         last, end = offsets[-1], self.first_end(producer, offsets[0])
-        stop = following if following >= 0 else end if end >= 0 else max(self._room.end, last + 1)
-        may_hide = following >= 0 or self.room_for_an_end(producer, last, stop)
+        stop = following if following != UNKNOWN else end if end != UNKNOWN else self._room.end
+        may_hide = following != UNKNOWN or self.room_for_an_end(producer, last, stop)
         options: tuple[End, ...]
-        if end >= 0:
+        if end != UNKNOWN:
             known = facts[end].end
             options = (End.COMMIT, End.ABORT) if may_hide or known is None else (known,)
         elif self._leader is not None and self._leader.has_ended(producer, offsets[0]) is False:
@@ -189,7 +189,7 @@ class Transactions:
             (
                 epoch + 1
                 for group in groups
-                if group.end is End.COMMIT and group.end_marker >= 0
+                if group.end is End.COMMIT and group.end_marker != UNKNOWN
                 for epoch in {facts[offset].producer_epoch for offset in group.offsets}
                 if facts[group.end_marker].producer_epoch == epoch + 1
             ),

@@ -157,7 +157,7 @@ class Verdict:
     def __post_init__(self) -> None:
         proof = self.proof
         if self.accused is None:
-            if len(self.sides) < 2 or not all(world.wrong & self.sides for world in proof.worlds):
+            if not all(world.wrong & self.sides for world in proof.worlds):
                 raise UnprovenError(f"in some world none of {sorted(self.sides)} is wrong")
             if self.sides & proof.wrong:
                 raise UnprovenError(f"of {sorted(self.sides)} {sorted(self.sides & proof.wrong)} are always wrong")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from enum import IntEnum
+from enum import Enum, auto
 from functools import lru_cache
 from itertools import product
 from math import prod
@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from parallax.evidence.atoms import End, Place
 from parallax.judge.verdicts import World
+from parallax.model import UNKNOWN
 
 MOST_WORLDS = 4096
 """A key with more choices is not judged: it stays unknown."""
@@ -27,12 +28,12 @@ UNSEEN = -2
 """The epoch of a deletion that nobody was shown."""
 
 
-class _State(IntEnum):
+class _State(Enum):
     """How a consumer of one replica fares, in one world."""
 
-    RIGHT = 0
-    WRONG = 1
-    UNSAID = 2
+    RIGHT = auto()
+    WRONG = auto()
+    UNSAID = auto()
 
 
 class Record(NamedTuple):
@@ -88,7 +89,7 @@ class Shown(NamedTuple):
         broker: the broker whose replica it is.
         bound: the offset up to which its consumers are shown records: its LSO, or its high watermark.
         records: the records of the key below ``bound``, newest first.
-        lost_below: the offset below which the replica has lost the head of its log; -1 if it has lost nothing.
+        lost_below: the offset below which the replica has lost the head of its log; `UNKNOWN` if it has lost nothing.
     """
 
     broker: int
@@ -234,7 +235,7 @@ def _state(c: Component, one: Shown, best: _Event | None, end_of: dict[Place, ob
         # It is not of the current log. That the key is gone, or was written again, may be true all the same.
         is_alike = best is not None and (got.place.offset, got.value) == (best.place.offset, best.value)
         return _State.UNSAID if is_alike or (got.value is None and is_deleted) else _State.WRONG
-    if got is None and one.lost_below >= 0 and (best is None or best.place.offset < one.lost_below):
+    if got is None and one.lost_below != UNKNOWN and (best is None or best.place.offset < one.lost_below):
         return _State.UNSAID  # The head that it has lost is said of it, and no more.
     if not c.is_committed and _may_be_given(one, best, end_of):
         return _State.UNSAID
@@ -254,5 +255,5 @@ def _may_be_given(one: Shown, best: _Event | None, end_of: dict[Place, object]) 
     newest = one.records[0] if one.records else None
     if newest is None or end_of.get(newest.place) is not End.ABORT:
         return False
-    is_above = newest.place.offset > (best.place.offset if best is not None else -1)
+    is_above = newest.place.offset > (best.place.offset if best is not None else UNKNOWN)
     return is_above or (newest.value is None and (best is None or best.value is None))

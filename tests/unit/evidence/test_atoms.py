@@ -54,3 +54,22 @@ def test_a_log_knows_an_epoch_that_it_holds_or_that_ends_above_the_one_before() 
     ends = {0: EpochEnd(0, 4), 1: EpochEnd(1, 4), 2: EpochEnd(2, 9), 3: EpochEnd(2, 9), 4: EpochEnd(4, 12)}
     look = Look(1, 0, 0, 12, 12, 12, tops=(Place(10, 4),), ends=ends, latest_epoch=4)
     assert [look.knows(epoch) for epoch in range(6)] == [False, False, True, False, True, False]
+
+
+def test_without_an_answer_about_the_epoch_before_an_answer_is_no_entry() -> None:
+    ends = {3: EpochEnd(3, 8), 5: EpochEnd(5, 12), 6: EpochEnd(6, 14)}
+    look = Look(1, 0, 0, 12, 12, 14, ends=ends)
+    assert [look.knows(epoch) for epoch in (5, 6)] == [False, True]
+
+
+def test_a_transaction_has_ended_unless_one_that_began_there_or_below_is_listed() -> None:
+    look = Look(1, 0, 0, 9, 4, 9, open={7: 4})
+    assert [look.has_ended(7, offset) for offset in (3, 4, 5)] == [True, False, False]
+    assert look.has_ended(8, 5) is True
+    unasked = Look(1, 0, 0, 9, 4, 9, open=None)
+    assert [unasked.has_ended(7, offset) for offset in (3, 4)] == [True, None]
+
+
+def test_a_log_knows_an_epoch_of_which_its_look_says_so() -> None:
+    look = Look(1, 0, 0, 12, 12, 12, entries=frozenset({3}))
+    assert [look.knows(epoch) for epoch in (3, 4)] == [True, False]

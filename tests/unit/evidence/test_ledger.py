@@ -45,6 +45,8 @@ def test_two_contents_in_two_epochs_are_two_places() -> None:
 
 OUTCOMES = {
     "its end lies below the cut": (Ended(End.COMMIT, 9, 0), 6, NEVER, Ended(End.COMMIT, 6, 0)),
+    "it was read up to the cut": (Ended(End.COMMIT, 7, 0), 7, NEVER, Ended(End.COMMIT, 7, 0)),
+    "it was read in the newest epoch of the old log": (Ended(End.COMMIT, 9, 1), 2, 1, None),
     "its end lies at the cut": (Ended(End.COMMIT, 9, 0), 5, NEVER, None),
     "it was read below the cut": (Ended(End.COMMIT, 6, 0), 8, NEVER, Ended(End.COMMIT, 6, 0)),
     "the record lies behind the cut": (Ended(End.COMMIT, 9, 0), 2, NEVER, None),
@@ -84,9 +86,9 @@ def test_a_cut_leaves_what_lies_below() -> None:
 
 def test_the_leaders_high_watermark_never_steps_back() -> None:
     ledger = Ledger(1_000)
-    for at, high_watermark in [(1, 5), (2, 3), (3, 8)]:
+    for at, high_watermark in [(1, 5), (2, 3), (3, 8), (4, 6)]:
         ledger.led(at, high_watermark)
-    assert ledger.written == [(1, 5), (2, 5), (3, 8)]
+    assert ledger.written == [(1, 5), (2, 5), (3, 8), (4, 8)]
 
 
 def test_an_empty_log_has_no_head() -> None:
@@ -138,3 +140,66 @@ def test_a_reading_waits_for_what_the_leader_tells_of_its_time() -> None:
     ledger.led(5_001, 9)
     assert ledger.timely() == [Timely(4, 9, 0)]
     assert ledger.readings == []
+
+
+def test_what_a_look_shows_is_of_the_epoch_of_the_last_batch_that_consumers_were_given() -> None:
+    epochs = ((0, 0), (1, 6))
+    for first, decided_in in ((6, 0), (7, 1)):
+        ledger = Scene(9).shows(1, written(4), commit(5), epochs=epochs, open={8: first}).ledger
+        assert ledger.outcomes[1] == {Place(4, 0): Ended(End.COMMIT, first, decided_in)}
+    for top, epoch in ((6, 0), (7, 1)):
+        ledger = Scene(top).shows(1, record(4), epochs=epochs).ledger
+        assert (ledger.own[1], ledger.stable) == ([Reading(0, top, 100_000, epoch)], {Stable(0, top, top, epoch)})
+
+
+def test_a_reading_beyond_the_last_batch_is_of_its_epoch() -> None:
+    look = replace(Scene(9).shows(1).looks[1], tops=(Place(2, 0), Place(4, 1)))
+    ledger = Ledger(1_000)
+    ledger.look(look, leads=False)
+    assert ledger.own[1] == [Reading(0, 9, 100_000, 1)]
+    ledger.look(replace(look, broker=2, tops=()), leads=False)
+    assert ledger.own[2] == [Reading(0, 9, 100_000, -1)]
+
+
+def test_where_epochs_end_in_a_leaders_log_is_kept_with_the_last_place_of_it() -> None:
+    scene = Scene(9).shows(1, record(7, epoch=1), epochs=((0, 0), (1, 6))).shows(2, epochs=((0, 0), (1, 5)))
+    assert scene.ledger.epoch_ends == {0: {(6, Place(8, 1))}}
+
+
+def test_spans_that_were_read_in_time_are_joined_where_they_touch() -> None:
+    ledger = Ledger(1_000)
+    ledger.led(0, 0)
+    for start, end in [(4, 8), (0, 1), (1, 2), (5, 6), (7, 9), (11, 12)]:
+        ledger.read(2, Reading(start, end, 0, 0))
+    ledger.led(1, 12)
+    assert ledger.timely() == [Timely(0, 2, 0), Timely(4, 9, 0), Timely(11, 12, 0)]
+
+
+def test_a_part_holds_what_its_writers_have_open_and_what_ended_them_elsewhere() -> None:
+    ledger = Scene(9).read(1, written(4)).ledger
+    ledger.held_open[1] = {(7, 4): Place(9, 0), (8, 7): Place(9, 0)}
+    ledger.elsewhere = {(7, 3): End.COMMIT, (8, 7): End.ABORT}
+    part = ledger.part({"K"}, set(), set())
+    assert (part.held_open[1], part.elsewhere) == ({(7, 4): Place(9, 0)}, {(7, 3): End.COMMIT})
+
+
+def test_a_log_of_one_offset_reports_a_last_stable_offset() -> None:
+    ledger = Ledger(1_000)
+    ledger.is_stable(Stable(0, 1, 1, 0))
+    assert ledger.stable == {Stable(0, 1, 1, 0)}
+
+
+def test_a_cut_takes_what_was_seen_in_the_epochs_that_were_read_of_the_old_log() -> None:
+    for epoch, left in ((1, {6}), (2, set())):
+        ledger = Scene(9).read(1, written(5), written(6, epoch=2)).ledger
+        ledger.held_open[1] = {(7, 5): Place(6, 0), (7, 6): Place(9, 2)}
+        ledger.replaced(1, 5, epoch)
+        assert {place.offset for place in ledger.begun[1]} == left
+        assert {first for _, first in ledger.held_open[1]} == left
+
+
+def test_a_reading_of_what_may_all_be_cleaned_is_not_in_time() -> None:
+    ledger = Ledger(1_000)
+    ledger.led(0, 9)
+    ledger.read(2, Reading(0, 9, 0, 0))
+    assert ledger.timely() == ledger.timely_of(2) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from parallax.evidence.atoms import NEVER, Place, Reading
 from parallax.evidence.log import Belongs
 from tests.unit.evidence.scene import Scene, record
@@ -62,6 +64,7 @@ def test_epochs_only_grow_along_a_log() -> None:
     epochs = ((0, 0), (2, 8))
     scene = Scene(9).shows(1, record(7), epochs=epochs).shows(2, epochs=epochs).shows(3, epochs=epochs)
     assert scene.lineage.of(Place(4, 1)) is Belongs.NO, "the leader's log holds epoch 0 up to 7"
+    assert scene.lineage.of(Place(7, 1)) is Belongs.NO
     assert scene.lineage.of(Place(8, 2)) is Belongs.YES
 
 
@@ -110,3 +113,20 @@ def test_a_log_is_the_one_that_stands_below_what_may_be_cut_of_it() -> None:
     assert lineage.stands_below(0) == 6
     assert lineage.stands_below(1) == NEVER
     assert Scene(9).shows(2).lineage.stands_below(0) == 0
+
+
+def test_a_log_of_which_nobody_was_asked_where_an_epoch_ends_stands_up_to_its_last_batch() -> None:
+    scene = Scene(9).shows(1, record(5), record(8, epoch=1), epochs=CUT)
+    scene.looks[1] = replace(scene.looks[1], ends={})
+    scene.ledger.at.clear()
+    assert scene.lineage.stands_below(0) == 6
+    assert [scene.lineage.of(Place(offset, 0)) for offset in (5, 6)] == [Belongs.YES, Belongs.PERHAPS]
+
+
+def test_what_was_cut_of_a_newer_epoch_leaves_an_older_one_where_that_epoch_goes_on() -> None:
+    scene = all_show(epochs=((0, 0), (1, 6), (2, 8)))
+    scene.ledger.fact(record(8, epoch=1), 3, 0)
+    assert scene.lineage.cut_epochs == {1}
+    assert scene.lineage.of(Place(5, 0)) is Belongs.YES, "epoch 1 stands up to 6, and so does what lies below"
+    assert scene.lineage.of(Place(7, 1)) is Belongs.PERHAPS
+    assert scene.lineage.of(Place(9, 2)) is Belongs.YES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from parallax.evidence.room import without
 from tests.unit.evidence.scene import LATE, RETENTION, Scene, record
 
 
@@ -78,3 +79,28 @@ def test_both_ends_are_left_out_and_beyond_what_was_read_there_is_room(
     room = Scene(5).shows(1, record(1), record(3)).room
     assert room.spans(low, high) == spans
     assert room.between(low, high) is bool(spans)
+
+
+def test_of_a_reading_in_no_epoch_nothing_counts_where_something_was_cut() -> None:
+    scene = Scene(9)
+    for broker in (1, 2, 3):
+        scene.shows(broker, epochs=((0, 0), (1, 6)))
+    scene.ledger.readings.clear()
+    scene.ledger.written[:] = [(0, 0)]
+    scene.read(2, record(7), epoch=-1)
+    assert scene.room.gaps == [(0, 9)]
+
+
+@pytest.mark.parametrize(
+    ("spans", "left"),
+    [
+        ([], [(0, 9)]),
+        ([(0, 9)], []),
+        ([(0, 1), (8, 9)], [(1, 8)]),
+        ([(5, 6), (1, 4), (2, 3)], [(0, 1), (4, 5), (6, 9)]),
+        ([(7, 12), (14, 15)], [(0, 7)]),
+        ([(10, 12)], [(0, 9)]),
+    ],
+)
+def test_what_no_span_covers_is_left(spans: list[tuple[int, int]], left: list[tuple[int, int]]) -> None:
+    assert without(9, spans) == left

@@ -109,3 +109,56 @@ def test_the_leaders_log_is_the_one_that_stands_whatever_was_asked_of_it() -> No
     assert frozen(scene) == {}, "1 may hold the rest of another log"
     scene.leader, scene.in_sync = 1, frozenset({1, 3})
     assert set(frozen(scene)) == {3}
+
+
+def test_an_accused_that_has_not_come_to_all_that_another_has_is_not_wrong() -> None:
+    scene = Scene(9).shows(1, high_watermark=8)
+    scene.shows(2, written(4), high_watermark=8, **OPEN).shows(3, written(4), high_watermark=7, **OPEN)
+    scene.ledger.stable.clear()
+    assert set(frozen(scene)) == {2}
+
+
+def test_a_last_stable_offset_proves_by_the_last_offset_below_its_high_watermark() -> None:
+    here = ((0, 0), (1, 8))
+    scene = Scene(9)
+    for broker in (1, 2, 3):
+        scene.shows(broker, written(4), record(6), epochs=here, **OPEN)
+    scene.ledger.stable = {Stable(0, 5, 7, 0)}
+    assert {v.proof.atoms for v in scene.judged.verdicts if v.about == "freeze"} == {(Place(6, 0),)}
+    scene.ledger.stable = {Stable(0, 5, 8, 0)}
+    assert frozen(scene) == {}, "what lay at 7 may have been another log's"
+
+
+def test_what_nobody_read_of_a_transaction_that_is_held_open_is_missing() -> None:
+    scene = Scene(9, leader=2, in_sync=frozenset({2})).read(3).shows(1).shows(2, **OPEN).shows(3)
+    scene.ledger.stable.clear()
+    assert [one.missing for one in scene.judged.undecided if one.about == "freeze"] == [((4, 5),)]
+
+
+def all_hold_it_open(**more: Any) -> Scene:
+    scene = Scene(9, **more).shows(1, written(4), **OPEN).shows(2, written(4), **OPEN)
+    return scene.shows(3, written(4), high_watermark=7, **OPEN)
+
+
+def test_a_last_stable_offset_proves_nothing_of_a_log_that_has_not_come_to_its_high_watermark() -> None:
+    scene = all_hold_it_open()
+    scene.ledger.stable = {Stable(4, 5, 9, 0)}
+    assert set(frozen(scene)) == {1, 2}
+    scene.ledger.stable = {Stable(4, 5, 7, 0)}
+    assert set(frozen(scene)) == {1, 2, 3}
+
+
+def test_where_nothing_is_compacted_only_an_end_marker_ends_a_transaction() -> None:
+    scene = all_hold_it_open(compacted=False)
+    scene.ledger.stable = {Stable(4, 5, 7, 0)}
+    assert frozen(scene) == {}
+
+
+def test_another_whose_log_does_not_hold_the_beginning_has_not_seen_it_end() -> None:
+    for other in ({"high_watermark": 4}, {"log_start": 5}):
+        scene = Scene(9).shows(1, **other).shows(2, written(4), **OPEN).shows(3, written(4), **OPEN)
+        scene.ledger.stable.clear()
+        assert frozen(scene) == {}
+    scene = Scene(9).shows(1, log_start=4).shows(2, written(4), **OPEN).shows(3, written(4), **OPEN)
+    scene.ledger.stable.clear()
+    assert set(frozen(scene)) == {2, 3}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from parallax.evidence.atoms import End
 from parallax.judge.judging import judge
-from tests.unit.evidence.scene import Scene, record
+from tests.unit.evidence.scene import Scene, abort, record, written
 
 VALUE = record(4)
 
@@ -51,3 +52,26 @@ def test_a_key_that_never_differed_is_not_unsettled() -> None:
 
 def test_each_key_has_a_count_of_worlds_at_both_levels() -> None:
     assert len(differing().judged.worlds) == 2
+
+
+def test_what_all_show_that_was_written_since_settles_it_though_it_may_be_deleted_by_now() -> None:
+    newer = record(7)
+    scene = Scene(9, differed={"K": 4}).shows(1, newer).shows(2, newer).shows(3, newer)
+    assert scene.judged.right == {"K": frozenset()}
+    assert (scene.judged.unsettled, scene.judged.differed) == ((), {})
+    scene.shows(3)
+    assert scene.judged.differed == {"K": 7}, "3 does not show it"
+
+
+def test_replicas_that_are_all_right_have_settled_it() -> None:
+    scene = Scene(9, differed={"K": 4}).read(1, VALUE).shows(1, VALUE).shows(2, VALUE).shows(3, VALUE)
+    assert (scene.judged.unsettled, scene.judged.differed) == ((), {})
+
+
+def test_a_key_about_which_only_read_uncommitted_consumers_may_be_misled_is_not_unsettled() -> None:
+    held = [record(1), written(4), abort(5)]
+    scene = Scene(9, differed={"K": 4}).read(1, *held)
+    for broker in (1, 2, 3):
+        scene.shows(broker, *held, outcomes={4: End.ABORT})
+    assert scene.judged.right == {"K": frozenset()}
+    assert (scene.judged.unsettled, scene.judged.differed) == ((), {"K": 4})

@@ -192,7 +192,64 @@ def test_with_too_many_worlds_a_key_is_unknown() -> None:
     facts = [written(offset) for offset in range(0, 40, 2)]
     scene = Scene(60).shows(1, *facts).shows(2).shows(3)
     assert scene.judged.too_many == ("K",)
+    assert {one.missing for one in scene.judged.undecided if one.about is About.KEY} == {((0, 60),)}
     assert {(one.about, one.broker) for one in scene.judged.undecided if one.about is About.KEY} == {
         (About.KEY, broker) for broker in (1, 2, 3)
     }
     assert scene.judged.right == {}
+
+
+def test_below_a_log_start_of_one_nobody_is_right_about_a_key_that_is_gone() -> None:
+    scene = Scene(9, deletes=True).read(1, record(0))
+    for broker in (1, 2, 3):
+        scene.shows(broker, log_start=1)
+    assert scene.judged.right == {"K": frozenset()}
+
+
+def missing(scene: Scene, broker: int) -> set[tuple[int, int]]:
+    return {span for one in scene.judged.undecided if (one.broker, one.key) == (broker, "K") for span in one.missing}
+
+
+def test_what_lies_below_a_log_start_is_missing_of_who_is_not_judged_by_it() -> None:
+    scene = Scene(9, deletes=True).read(1, VALUE)
+    scene.shows(1, log_start=5).shows(2, VALUE).shows(3, log_start=5)
+    assert missing(scene, 2) == {(0, 5)}
+    head = Scene(9).read(1, VALUE).shows(1, VALUE).shows(2, log_start=6).shows(3, VALUE)
+    assert missing(head, 2) == {(0, 6)}
+
+
+def test_a_record_that_perhaps_stands_is_missing_of_a_key() -> None:
+    scene = Scene(9, leader=1).read(2, VALUE, DELETED).shows(2, VALUE).shows(3)
+    (verdict,) = scene.judged.verdicts
+    assert {(4, 5), (7, 8)} <= set(verdict.proof.missing)
+
+
+def test_what_a_replica_that_is_behind_has_not_shown_is_missing_of_it() -> None:
+    later = record(8, "new")
+    scene = Scene(9).read(1, VALUE, later).shows(1, later).shows(2, high_watermark=6).shows(3, later)
+    assert missing(scene, 2) == {(6, 9)}
+
+
+@pytest.mark.parametrize("free", range(9))
+def test_a_single_offset_where_a_deletion_may_have_been_is_enough_to_accuse_nobody(free: int) -> None:
+    """A value at 3, which 2 and 3 show; all offsets but one were read in time."""
+    value = record(3)
+    scene = Scene(9).read(2, value, end=free).read(2, start=free + 1)
+    scene.shows(1).shows(2, value).shows(3, value)
+    assert scene.said == (differ(1, 2, 3) if free > 3 else accused(1))
+    assert {span for verdict in scene.judged.verdicts for span in verdict.proof.missing} == (
+        {(4, 9)} if free > 3 else set()
+    )
+
+
+def test_who_is_behind_may_lack_what_was_deleted_further_up_and_shows_nobody() -> None:
+    scene = Scene(9).read(3, VALUE, end=7).shows(1, VALUE).shows(2, high_watermark=6).shows(3, VALUE)
+    assert scene.said == differ(1, 2, 3)
+    assert scene.read(3, start=7).said == accused(2)
+
+
+def test_a_record_at_a_log_start_is_judged() -> None:
+    scene = Scene(9, deletes=True).read(1, VALUE).shows(1, VALUE, log_start=4).shows(2).shows(3, VALUE)
+    assert scene.said == accused(2)
+    perhaps = Scene(9, deletes=True, leader=1).read(2, DELETED).shows(2, VALUE, log_start=4).shows(3)
+    assert perhaps.said == differ(2, 3)

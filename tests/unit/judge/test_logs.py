@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from parallax.evidence.atoms import End
 from tests.unit.evidence.scene import Scene, abort, commit, record, written
 
@@ -98,3 +100,45 @@ def test_all_logs_may_have_lost_their_heads() -> None:
     for broker in (1, 2, 3):
         scene.shows(broker, log_start=4)
     assert {everywhere for *_, everywhere in said(scene, "head")} == {True}
+
+
+def test_a_record_of_a_cut_log_is_wrong_where_its_offset_was_read_in_time_and_nothing_superseded_it() -> None:
+    def scene(*free: int) -> Scene:
+        one = Scene(9, in_sync=frozenset({1, 3}))
+        one.shows(1, epochs=HERE).shows(2, record(5)).shows(3, epochs=HERE)
+        one.ledger.readings.clear()
+        for offset in {*range(9)} - {*free}:
+            one.read(1, start=offset, end=offset + 1, epoch=1)
+        return one
+
+    assert said(scene(), "record") == said(scene(4), "record") == {(2, frozenset(), frozenset(), False)}
+    for free in (5, 6, 8):
+        (undecided,) = [one for one in scene(free).judged.undecided if one.about == "record"]
+        assert (undecided.broker, undecided.offset, undecided.missing) == (2, 5, ((5, 6),))
+
+
+def test_a_record_shown_without_the_producers_epoch_is_no_other_content() -> None:
+    full = replace(record(5, producer=7), producer_epoch=3)
+    scene = Scene(9).shows(1, full).shows(2, record(5, producer=7)).shows(3, full)
+    assert said(scene, "record") == set()
+
+
+def test_two_contents_name_the_offset_that_would_decide() -> None:
+    scene = Scene(9).shows(1, record(5, "a")).shows(2, record(5, "b")).shows(3)
+    assert [v.proof.missing for v in scene.judged.verdicts if v.about == "record"] == [((5, 6),)]
+
+
+def test_what_lies_at_a_log_start_is_judged_and_what_lies_below_is_not() -> None:
+    for start, is_said in ((5, True), (6, False)):
+        cut = Scene(9, in_sync=frozenset({1, 3}), deletes=True)
+        cut.shows(1, record(5, "new", epoch=1), epochs=HERE, log_start=start).shows(2, record(5)).shows(3, epochs=HERE)
+        assert bool(said(cut, "record")) is is_said
+        unlike = Scene(9, deletes=True).shows(1, record(5, "a")).shows(2, record(5, "b")).shows(3, log_start=start)
+        assert bool(said(unlike, "record")) is is_said
+        lost = Scene(9, compacted=False, deletes=True).shows(1, record(5)).shows(2, log_start=start).shows(3, record(5))
+        assert bool(said(lost, "record")) is is_said
+
+
+def test_a_log_that_is_not_compacted_or_is_empty_has_lost_no_head() -> None:
+    assert said(Scene(9, compacted=False).shows(1).shows(2, log_start=4).shows(3), "head") == set()
+    assert said(Scene(9).shows(1).shows(2, log_start=9).shows(3), "head") == set()

@@ -198,3 +198,44 @@ def test_a_frozen_replica_ends_a_record_by_the_next_transactions_end_marker() ->
     assert accused(2) in said(scene) or accused(2, past=True) in said(scene)
     scene.ledger.elsewhere[PRODUCER, 7] = End.ABORT
     assert not said(scene)
+
+
+def test_of_several_listed_transactions_those_of_known_records_state_an_outcome() -> None:
+    listed = {"listed": frozenset({(PRODUCER, 4), (8, 4), (9, 1), (PRODUCER, 8), (8, 2), (9, 6)})}
+    other = record(8, key="L")
+    scene = Scene(9).shows(1, *HELD, other).shows(2, other, **listed).shows(3, *HELD, other)
+    assert said(scene) == {accused(2)}
+
+
+def test_an_outcome_stands_where_the_log_was_cut_directly_behind_its_end_marker() -> None:
+    here = ((0, 0), (1, 6))
+    scene = Scene(9).read(1, *HELD)
+    scene.ledger.fact(commit(5), 2, 0)
+    for broker in (1, 2, 3):
+        scene.shows(broker, epochs=here)
+    scene.ledger.ended(2, Place(4, 0), Ended(End.ABORT, 9, 0))
+    assert said(scene) == {accused(2, past=True)}
+
+
+def test_a_difference_from_what_a_replica_showed_once_is_past() -> None:
+    scene = Scene(9).shows(1, *ROOMY).shows(2).shows(3)
+    scene.ledger.ended(2, Place(4, 0), Ended(End.ABORT, 9, 0))
+    assert said(scene) == {(None, frozenset({1, 2}), True)}
+
+
+def test_what_a_replica_that_missed_a_marker_was_not_read_for_is_missing() -> None:
+    scene = Scene(9).read(1, *MISSED, abort(8)).shows(1).shows(2).shows(3)
+    scene.ledger.fact(written(4), 2, 0)
+    assert [one.missing for one in scene.judged.undecided if one.about is About.OUTCOME] == [((4, 7),)]
+
+
+def test_transactions_that_ended_unknown_to_all_are_said_each_by_itself() -> None:
+    """Nobody knows an end marker: two records of one producer, with room between them."""
+    held = [written(2, key="K"), written(5, key="L")]
+    scene = Scene(9).shows(1, *held).shows(2, *held, outcomes={2: End.ABORT, 5: End.ABORT}).shows(3, *held)
+    assert {v.offset for v in scene.judged.verdicts if v.about is About.OUTCOME} == {2, 5}
+
+
+def test_a_record_at_a_log_start_is_judged() -> None:
+    scene = Scene(9, deletes=True).shows(1, *HELD).shows(2, *HELD, **AS_ABORTED).shows(3, log_start=4)
+    assert said(scene) == {accused(2)}

@@ -19,6 +19,7 @@ def options(scene: Scene, offset: int) -> tuple[End, ...]:
 def test_an_end_marker_directly_behind_a_record_ends_it() -> None:
     scene = Scene(9).shows(1, written(4), commit(5))
     assert options(scene, 4) == (End.COMMIT,)
+    assert scene.case.transactions.of[4].missing == ()
 
 
 def test_with_room_between_another_end_marker_may_have_been_there() -> None:
@@ -128,3 +129,23 @@ def test_nothing_is_known_by_name_where_an_unclean_election_may_have_cut_an_end_
     scene = Scene(12, unclean=True).shows(1, *VERSION_2, written(4, of=6), commit(9, of=7))
     scene.ledger.elsewhere[PRODUCER, 7] = End.COMMIT
     assert options(scene, 4) == BOTH
+
+
+def test_an_end_marker_that_perhaps_stands_is_missing_where_all_was_read_in_time() -> None:
+    scene = Scene(9).read(2, written(4), abort(5), commit(7))
+    scene.ledger.fact(record(5), 3, 0)
+    scene.shows(1, written(4), record(5), commit(7))
+    assert options(scene, 4) == BOTH
+    assert scene.case.transactions.of[4].missing == ((5, 6),)
+
+
+def test_where_all_was_read_in_time_the_end_marker_of_what_has_ended_lies_further_up() -> None:
+    scene = Scene(9).read(2, written(4)).shows(1, written(4))
+    assert options(scene, 4) == BOTH
+    assert scene.case.transactions.of[4].missing == ((5, 10),)
+
+
+def test_what_may_be_open_still_names_what_is_missing() -> None:
+    scene = Scene(9).shows(1, *VERSION_2, written(4, of=6), open={PRODUCER: 4})
+    scene.ledger.elsewhere[PRODUCER, 7] = End.COMMIT
+    assert scene.case.transactions.of[4].missing == ((5, 9),)
