@@ -102,7 +102,7 @@ def test_all_logs_may_have_lost_their_heads() -> None:
     assert {everywhere for *_, everywhere in said(scene, "head")} == {True}
 
 
-def test_a_record_of_a_cut_log_is_wrong_where_its_offset_was_read_in_time_and_nothing_superseded_it() -> None:
+def test_a_record_of_a_cut_log_is_wrong_where_nothing_like_it_can_have_come_and_gone() -> None:
     def scene(*free: int) -> Scene:
         one = Scene(9, in_sync=frozenset({1, 3}))
         one.shows(1, epochs=HERE).shows(2, record(5)).shows(3, epochs=HERE)
