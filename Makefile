@@ -41,7 +41,7 @@ unit: setup  ## The tests that need no broker
 simulate: setup  ## Generated histories, HISTORIES (200000) of them from SEED (0) on; hours rather than minutes
 	@$(BIN)/python -m tests.simulation --histories $(HISTORIES) --jobs 2 $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-mutation: setup  ## Mutation score of compare/ and findings/: how many changes of what judges the tests notice (docs/contribute/proven.md)
+mutation: setup  ## Mutation score of compare/, findings/, evidence/ and judge/: how many changes of what judges the tests notice (docs/contribute/proven.md)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --target build/mutation -r tests/mutation/requirements.txt
 	@PYTHONPATH=build/mutation $(BIN)/python -m tests.mutation $(ARGS)
 

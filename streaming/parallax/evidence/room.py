@@ -34,7 +34,7 @@ class Room:
     is.
     """
 
-    def __init__(self, ledger: Ledger, lineage: Lineage, end: int, *, compacted: bool = True) -> None:
+    def __init__(self, ledger: Ledger, lineage: Lineage, end: int, *, compacted: bool) -> None:
         """Find the room below ``end``; everything at ``end`` or beyond counts as room.
 
         Args:

@@ -34,8 +34,8 @@ class Partition:
     leader: int
     in_sync: frozenset[int]
     replicas: frozenset[int]
-    compacted: bool = True
-    deletes: bool = False
+    compacted: bool
+    deletes: bool
     unclean: bool = True
 
 

@@ -96,7 +96,7 @@ def _undecided(case: Case, broker: int, first: int) -> Iterator[Undecided]:
 
 def _has_ended(case: Case, other: Look, look: Look, producer: int, first: int) -> bool:
     """Whether another replica in sync, whose log the accused holds to its end, does not hold the transaction open."""
-    if other.broker == look.broker or other.open is None or producer in other.open:
+    if other.open is None or producer in other.open:
         return False
     if other.broker not in case.partition.in_sync | {case.partition.leader}:
         return False

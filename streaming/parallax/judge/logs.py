@@ -61,7 +61,7 @@ def _may_have_gone(case: Case, fact: Fact) -> bool:
     """
     if case.room.between(fact.offset - 1, fact.offset + 1):
         return True
-    if not case.partition.compacted or fact.end is not None:
+    if fact.end is not None:
         return False
     newer = (f for f in case.facts.values() if f.end is None and f.key == fact.key and f.offset > fact.offset)
     return case.room.between(fact.offset, case.top) or any(newer)

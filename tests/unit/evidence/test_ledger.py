@@ -181,6 +181,13 @@ def test_a_part_holds_what_its_writers_have_open_and_what_ended_them_elsewhere()
     ledger.elsewhere = {(7, 3): End.COMMIT, (8, 7): End.ABORT}
     part = ledger.part({"K"}, set(), set())
     assert (part.held_open[1], part.elsewhere) == ({(7, 4): Place(9, 0)}, {(7, 3): End.COMMIT})
+    assert (part.at, part.holders) == ({4: {0}}, {Place(4, 0): {1}})
+    ledger.unlike = {Place(4, 0), Place(5, 0)}
+    assert (ledger.part({"K"}, set(), set()).unlike, ledger.part(set(), set(), set()).unlike) == (
+        {Place(4, 0)},
+        {Place(4, 0)},
+    ), "the lowest and the highest fact are always kept"
+    assert Scene(9).read(1, written(4)).ledger.part({"K"}, set(), set()).unlike == set()
 
 
 def test_a_log_of_one_offset_reports_a_last_stable_offset() -> None:

@@ -130,3 +130,10 @@ def test_what_was_cut_of_a_newer_epoch_leaves_an_older_one_where_that_epoch_goes
     assert scene.lineage.of(Place(5, 0)) is Belongs.YES, "epoch 1 stands up to 6, and so does what lies below"
     assert scene.lineage.of(Place(7, 1)) is Belongs.PERHAPS
     assert scene.lineage.of(Place(9, 2)) is Belongs.YES
+
+
+def test_a_newer_record_at_the_last_offset_of_the_leader_voids_what_an_older_epoch_had_there() -> None:
+    scene = Scene(7).shows(1, record(6, epoch=1), epochs=CUT)
+    scene.looks[1] = replace(scene.looks[1], ends={})
+    scene.ledger.fact(record(6), 2, 0)
+    assert scene.lineage.of(Place(6, 0)) is Belongs.NO

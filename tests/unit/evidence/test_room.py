@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from parallax.evidence.room import without
+from parallax.evidence.ledger import Timely
+from parallax.evidence.room import in_time, without
 from tests.unit.evidence.scene import LATE, RETENTION, Scene, record
 
 
@@ -104,3 +105,10 @@ def test_of_a_reading_in_no_epoch_nothing_counts_where_something_was_cut() -> No
 )
 def test_what_no_span_covers_is_left(spans: list[tuple[int, int]], left: list[tuple[int, int]]) -> None:
     assert without(9, spans) == left
+
+
+def test_a_range_that_was_read_of_what_was_cut_alone_is_none_of_the_current_log() -> None:
+    scene = Scene(9)
+    for broker in (1, 2, 3):
+        scene.shows(broker, epochs=((0, 0), (1, 6)))
+    assert in_time(scene.lineage, [Timely(6, 9, 0), Timely(7, 9, 0), Timely(5, 9, 0)]) == [(5, 6)]

@@ -69,3 +69,11 @@ def test_of_several_open_transactions_the_lowest_holds_cleaners_back() -> None:
     assert other.case.cleaned_to == 4, "2 is in sync, and lists it"
     behind = replace(other, in_sync=frozenset({1, 3}))
     assert behind.case.cleaned_to == 5
+
+
+def test_what_lies_at_the_furthest_high_watermark_or_beyond_is_not_judged() -> None:
+    scene = Scene(5).shows(1).shows(2).shows(3)
+    for offset in (4, 5, 6):
+        scene.ledger.fact(record(offset), 1, 0)
+    assert set(scene.case.facts) == {4}
+    assert scene.case.doubted == []

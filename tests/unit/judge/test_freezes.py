@@ -162,3 +162,18 @@ def test_another_whose_log_does_not_hold_the_beginning_has_not_seen_it_end() -> 
     scene = Scene(9).shows(1, log_start=4).shows(2, written(4), **OPEN).shows(3, written(4), **OPEN)
     scene.ledger.stable.clear()
     assert set(frozen(scene)) == {2, 3}
+
+
+def test_a_last_stable_offset_of_all_of_an_epoch_that_another_followed_proves() -> None:
+    here = ((0, 0), (1, 8))
+    scene = Scene(9)
+    for broker in (1, 2, 3):
+        scene.shows(broker, written(4), record(7), epochs=here, **OPEN)
+    scene.ledger.stable = {Stable(0, 5, 8, 0)}
+    assert set(frozen(scene)) == {1, 2, 3}
+
+
+def test_one_in_sync_is_a_witness_though_another_leads() -> None:
+    scene = Scene(9, leader=2).shows(1, high_watermark=8).shows(2, written(4), **OPEN).shows(3, written(4), **OPEN)
+    scene.ledger.stable.clear()
+    assert set(frozen(scene)) == {2, 3}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from parallax.evidence.atoms import End, Place, Reading
@@ -253,3 +255,37 @@ def test_a_record_at_a_log_start_is_judged() -> None:
     assert scene.said == accused(2)
     perhaps = Scene(9, deletes=True, leader=1).read(2, DELETED).shows(2, VALUE, log_start=4).shows(3)
     assert perhaps.said == differ(2, 3)
+
+
+def test_who_shows_a_committed_record_as_committed_is_right_whatever_nobody_read_below() -> None:
+    held = [written(4), commit(5)]
+    scene = Scene(6).shows(1, *held).shows(2, *held).shows(3, *held)
+    assert scene.judged.right == {"K": {1, 2, 3}}
+
+
+def test_a_record_at_the_offset_where_a_head_was_lost_is_judged() -> None:
+    for offset, wrong in ((4, {2}), (3, set())):
+        scene = Scene(9).read(1, record(offset)).shows(1, record(offset)).shows(2, log_start=4).shows(3, record(offset))
+        assert {v.accused for v in scene.judged.verdicts if v.about is About.KEY} == wrong
+
+
+def test_replicas_that_differ_only_to_read_uncommitted_consumers_differ() -> None:
+    """An open transaction of another key holds all last stable offsets at 2."""
+    other = record(2, key="L", producer=8)
+    held: dict[str, Any] = {"open": {8: 2}}
+    scene = Scene(9).shows(1, other, **held).shows(2, other, VALUE, **held).shows(3, other, **held)
+    assert differ(1, 2, 3) <= scene.said
+
+
+def test_a_deletion_directly_behind_what_a_replica_has_come_to_is_not_for_it() -> None:
+    scene = Scene(9).read(2, VALUE, end=6).read(2, start=7)
+    scene.shows(1).shows(2, VALUE, high_watermark=6).shows(3)
+    assert scene.judged.worlds == (2, 2)
+
+
+def test_a_deletion_behind_an_aborted_value_leaves_read_uncommitted_consumers_nothing() -> None:
+    held = [written(4), abort(5)]
+    scene = Scene(9).read(1, *held, record(6, None))
+    for broker in (1, 2, 3):
+        scene.shows(broker, *held, outcomes={4: End.ABORT})
+    assert scene.judged.right == {"K": {1, 2, 3}}

@@ -102,7 +102,7 @@ def test_all_logs_may_have_lost_their_heads() -> None:
     assert {everywhere for *_, everywhere in said(scene, "head")} == {True}
 
 
-def test_a_record_of_a_cut_log_is_wrong_where_its_offset_was_read_in_time_and_nothing_superseded_it() -> None:
+def test_a_record_of_a_cut_log_is_wrong_where_nothing_like_it_can_have_come_and_gone() -> None:
     def scene(*free: int) -> Scene:
         one = Scene(9, in_sync=frozenset({1, 3}))
         one.shows(1, epochs=HERE).shows(2, record(5)).shows(3, epochs=HERE)
@@ -142,3 +142,11 @@ def test_what_lies_at_a_log_start_is_judged_and_what_lies_below_is_not() -> None
 def test_a_log_that_is_not_compacted_or_is_empty_has_lost_no_head() -> None:
     assert said(Scene(9, compacted=False).shows(1).shows(2, log_start=4).shows(3), "head") == set()
     assert said(Scene(9).shows(1).shows(2, log_start=9).shows(3), "head") == set()
+
+
+def test_an_end_marker_of_a_cut_log_is_wrong_where_its_offset_was_read_in_time() -> None:
+    """No cleaner removes an end marker because of a newer one."""
+    scene = Scene(9, in_sync=frozenset({1, 3}))
+    scene.shows(1, record(8, epoch=1), epochs=HERE).shows(2, abort(5)).shows(3, record(8, epoch=1), epochs=HERE)
+    scene.ledger.readings.clear()
+    assert said(scene.read(1, start=5, end=6, epoch=1), "record") == {(2, frozenset(), frozenset(), False)}

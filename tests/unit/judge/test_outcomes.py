@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from parallax.evidence.atoms import End, Ended, Place
+from dataclasses import replace
+
+import pytest
+
+from parallax.evidence.atoms import End, Ended, Place, Reading
 from parallax.judge.outcomes import Outcomes
 from parallax.judge.verdicts import About
-from tests.unit.evidence.scene import PRODUCER, Scene, abort, commit, record, written
+from tests.unit.evidence.scene import PRODUCER, RETENTION, Scene, abort, commit, record, written
 
 HELD = [written(4), commit(5)]
 ROOMY = [written(4), commit(7)]
@@ -239,3 +243,44 @@ def test_transactions_that_ended_unknown_to_all_are_said_each_by_itself() -> Non
 def test_a_record_at_a_log_start_is_judged() -> None:
     scene = Scene(9, deletes=True).shows(1, *HELD).shows(2, *HELD, **AS_ABORTED).shows(3, log_start=4)
     assert said(scene) == {accused(2)}
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "at", "is_missed"),
+    [
+        (6, 7, RETENTION, True),
+        (6, 7, RETENTION + 1, False),
+        (7, 9, RETENTION, False),
+        (4, 6, RETENTION, False),
+    ],
+    ids=["in time", "too late", "behind the marker", "up to the marker"],
+)
+def test_a_marker_is_missed_that_lies_in_what_was_read_in_time_after_the_record(
+    start: int, end: int, at: int, is_missed: bool
+) -> None:
+    scene = Scene(9).read(1, *MISSED, abort(8))
+    scene.ledger.fact(written(4), 2, 0)
+    scene.ledger.fact(abort(8), 2, at)
+    scene.ledger.read(2, Reading(start, end, at, 0))
+    assert said(scene.shows(1).shows(2).shows(3)) == ({accused(2, past=True)} if is_missed else set())
+
+
+def test_an_outcome_of_another_log_or_beyond_the_last_stable_offset_says_nothing() -> None:
+    scene = Scene(9).read(1, *HELD).shows(1).shows(2).shows(3)
+    scene.ledger.ended(2, Place(4, 1), Ended(End.ABORT, 9, 0))
+    assert said(scene) == set()
+    beyond = Scene(9).read(1, *HELD).shows(1).shows(2, last_stable=4).shows(3)
+    beyond.ledger.ended(2, Place(4, 0), Ended(End.ABORT, 9, 0))
+    assert said(beyond) == set()
+
+
+def test_what_a_part_shows_is_held() -> None:
+    part = {"asked": frozenset({4, 5}), **AS_ABORTED}
+    scene = Scene(9).shows(1, *HELD).shows(2, *HELD, **part).shows(3, *HELD)
+    assert said(scene) == {accused(2)}
+
+
+def test_what_lies_between_a_record_and_its_own_end_marker_is_no_end_marker_of_it() -> None:
+    held = [written(4), record(5, key="L"), replace(abort(6), producer=8), commit(8)]
+    scene = Scene(10).shows(1, *held).shows(2, *held, **AS_ABORTED).shows(3, *held)
+    assert accused(2) in said(scene)

@@ -149,3 +149,29 @@ def test_what_may_be_open_still_names_what_is_missing() -> None:
     scene = Scene(9).shows(1, *VERSION_2, written(4, of=6), open={PRODUCER: 4})
     scene.ledger.elsewhere[PRODUCER, 7] = End.COMMIT
     assert scene.case.transactions.of[4].missing == ((5, 9),)
+
+
+def test_each_of_several_transactions_of_version_2_ends_by_its_own_marker() -> None:
+    facts = [*VERSION_2, written(4, of=6), abort(6, of=7), written(8, of=7), commit(10, of=8)]
+    scene = Scene(14).shows(1, *facts, written(11, of=8), commit(13, of=8))
+    assert [options(scene, offset) for offset in (1, 4, 8, 11)] == [
+        (End.COMMIT,),
+        (End.ABORT,),
+        (End.COMMIT,),
+        BOTH,
+    ]
+
+
+@pytest.mark.parametrize("offset", [4, 5])
+def test_an_end_marker_of_a_newer_epoch_at_the_offset_of_a_known_fact_ends_nothing_between(offset: int) -> None:
+    scene = Scene(9).shows(1, written(4), commit(5))
+    scene.ledger.fact(abort(offset, epoch=4), 2, 0)
+    assert {fact.offset for fact in scene.case.doubted} == {offset}
+    assert options(scene, 4) == (End.COMMIT,)
+
+
+def test_another_partition_says_nothing_of_a_transaction_that_may_be_of_version_1() -> None:
+    """The producer is of version 2 from epoch 6 on: with epoch 5, two transactions may bear one name."""
+    scene = Scene(12).shows(1, *VERSION_2, written(4, of=5), commit(9, of=8))
+    scene.ledger.elsewhere[PRODUCER, 6] = End.COMMIT
+    assert options(scene, 4) == BOTH

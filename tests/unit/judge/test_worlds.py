@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from parallax.judge.worlds import worlds_of
+from parallax.evidence.atoms import End, Place
+from parallax.judge.worlds import MOST_WORLDS, Component, Doubted, Record, worlds_of
 from tests.unit.evidence.scene import Scene, commit, record, written
 
 
@@ -49,3 +50,20 @@ def test_ends_that_do_not_matter_are_no_worlds_too_many() -> None:
     assert scene.judged.too_many == ()
     assert {verdict.accused for verdict in scene.judged.verdicts if verdict.key is not None} == {1}
     assert max(verdict.proof.count for verdict in scene.judged.verdicts) >= 2**20
+
+
+@pytest.mark.parametrize(("open_ends", "is_judged"), [(12, True), (13, False)])
+def test_a_key_is_judged_by_as_many_worlds_as_are_allowed(open_ends: int, is_judged: bool) -> None:
+    assert MOST_WORLDS == 2**12
+    options = ((End.COMMIT, End.ABORT),) * open_ends
+    found = worlds_of(Component(True, (), options, (), (), (), 0, 0))
+    assert (found is not None and found.choices == MOST_WORLDS) is is_judged
+
+
+def test_two_records_at_one_offset_are_no_world_together() -> None:
+    sure = Record(Place(0, 0), 1, End.COMMIT)
+    here, there = (Doubted(Place(0, epoch), epoch, (None, End.COMMIT)) for epoch in (1, 2))
+    for records, doubted, choices in (((), (here, there), 3), ((sure,), (here,), 1), ((), (here,), 2)):
+        found = worlds_of(Component(True, records, (), doubted, (), (), 1, 0))
+        assert found is not None
+        assert found.choices == choices
