@@ -31,6 +31,8 @@ from tests.archives import unpack
 ROOT = Path(__file__).parents[3]
 ARCHIVES = sorted((ROOT / "tests" / "stored").glob("*.tar.xz"))
 LARGEST = 300_000
+NOT_PROVEN = ". Which of the others is right is not proven."
+"""What a release left open may be proven by a later one, from the same evidence."""
 
 
 def reading() -> Callable[[str], dict[str, Any]]:
@@ -58,7 +60,11 @@ def test_the_first_release_is_kept_and_no_archive_is_large() -> None:
 def test_what_a_release_left_is_read_as_that_release_read_it(left: Path) -> None:
     then = json.loads((left / "told.json").read_text())
     now = json.loads(json.dumps(reading()(str(left / "storage"))))
-    assert {part: now[part] for part in then} == then
+    assert {part: now[part] for part in then if part != "right"} == {p: v for p, v in then.items() if p != "right"}
+    assert now["right"].keys() == then["right"].keys()
+    for finding, right in then["right"].items():
+        accusation, is_open, _ = right.partition(NOT_PROVEN)
+        assert now["right"][finding] == right or (is_open and now["right"][finding].startswith(accusation)), finding
     assert len(then["findings"]) >= 5
     assert then["states"]
     assert then["positions"]
