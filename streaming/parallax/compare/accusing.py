@@ -167,11 +167,16 @@ def leave_no_room(state: PartitionState, rows: Array, start: int, marker: int) -
         start: first offset of the transaction.
         marker: offset of the end marker.
     """
+    if _fill(rows["offset"], start, marker):
+        return True  # Most transactions end directly behind their records: the state is not searched for each.
     shown = shown_committed(state)
     by = np.bitwise_or.reduce(rows["visible"] | rows["aborted"])
-    within = (shown["producer_id"] == rows[0]["producer_id"]) & (shown["offset"] >= start) & (shown["offset"] < marker)
-    within &= (shown["visible"] | shown["aborted"]) & by != 0
-    return len(np.unique(shown["offset"][within])) == marker - start
+    within = (shown["producer_id"] == rows[0]["producer_id"]) & ((shown["visible"] | shown["aborted"]) & by != 0)
+    return _fill(shown["offset"][within], start, marker)
+
+
+def _fill(offsets: Array, start: int, marker: int) -> bool:
+    return len(np.unique(offsets[(offsets >= start) & (offsets < marker)])) == marker - start
 
 
 def outcome_unproven(state: PartitionState, rows: Array, start: int, marker: int) -> dict[str, Any]:
