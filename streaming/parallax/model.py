@@ -205,6 +205,11 @@ class UnknownReason(StrEnum):
     """The policy compacts and deletes, and a log begins above the offset. Retention or a loss did that."""
     DELETED_UNREAD = "deleted_unread"
     """The policy deletes, and the offset was deleted before it was read. No audit and no consumer can read it."""
+    LOST_UNREAD = "lost_unread"
+    """No replica holds anything at the offset, though nothing may have removed it: a record or an end marker is lost.
+
+    Nobody read it before. So no audit can say what it was. It ends once all logs begin above it.
+    """
 
 
 PASSING = frozenset(

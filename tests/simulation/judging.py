@@ -278,9 +278,14 @@ class Judge:
         if how is None:
             what = f"{place.what}{'' if seen else ', unread meanwhile'}{', after an audit' if told.audited else ''}"
             self.broken.append(Broken(properties.KNOWN, what, text))
-        elif watched and not harmed and self.profile.cap is None and not self._is_below_all(truth, place):
+        elif watched and self._was_read(place) and self.profile.cap is None and not self._is_below_all(truth, place):
             self.broken.append(Broken(properties.NEEDLESS, place.what, text))
         return how or "nothing"
+
+    def _was_read(self, place: Place) -> bool:
+        """Whether what is wrong was not lost after it was read, nor as a record on all logs before it was."""
+        is_held = any(True for r in self.cluster.replicas.values() for _ in r.held(place.offset, place.offset + 1))
+        return name_of(place) not in self.harmed and (place.what != "record" or is_held)
 
     def _misleads_nobody(self, place: Place, truth: oracle.Truth, now: dict[int, Wrong]) -> bool:
         """Whether no other replica holds a record of a wrong outcome, and all show one newer record of each key."""

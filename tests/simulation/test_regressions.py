@@ -737,3 +737,14 @@ def test_a_deletion_whose_commit_does_not_fit_the_state_is_found_or_unknown(cap:
     found = ("deleted_record_resurrected", 3) in _stands(world)
     assert found or any(world.monitor.coverage.unknown[UnknownReason.DEFERRED])
     world.settle()
+
+
+def test_what_all_logs_lost_before_it_was_read_is_unknown_for_good() -> None:
+    """3 alone holds it and loses it; 1 and 2 copy what is left. An audit sees no difference, and settles nothing."""
+    world = World(replace(STANDARD, compacted=False))
+    _looked_at(world, "write -1 1 4; sync; round; stop 1; stop 2; write -1 2 5; lose 3 9; write -1 3 6; tick 100")
+    _looked_at(world, "start 1; start 2; sync; tick 200; round; sync; tick 200; round; tick 200; round; audit; round")
+    spans = [s for s in world.monitor.coverage.unread if s.reason is UnknownReason.LOST_UNREAD]
+    assert {(s.view, s.start, s.end) for s in spans} == {(0, 1, 2), (1, 1, 2)}
+    assert world.monitor.confirmed == []
+    world.settle()

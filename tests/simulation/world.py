@@ -447,6 +447,10 @@ class World:
         enough = compared == level or (may_step_back and all(c >= e for c, e in zip(compared, level, strict=True)))
         if self.profile.cap is None and not self.profile.late and not enough:
             raise Violation(f"not compared up to {level} on a cluster at rest: {self.monitor.coverage}")
+        for span in self.monitor.coverage.unread:
+            is_lost = span.reason is UnknownReason.LOST_UNREAD
+            if is_lost and (held := [r.id for r in replicas if any(True for _ in r.held(span.start, span.end))]):
+                raise Violation(f"said to be on no replica, and {held} hold some of it: {span}")
         # What was deleted before anybody read it stays unknown, and what a replica held whose reader began at its end.
         is_whole = self.profile.healthy and not self.profile.trims and not self.profile.late
         left = self._unknown_for_good() if is_whole else {}
@@ -455,7 +459,7 @@ class World:
 
     def _unknown_for_good(self) -> dict[str, tuple[int, int]]:
         """What was read past and has no verdict, and no audit would give it one."""
-        coverage = self.monitor.coverage.settled(lambda span: True)
+        coverage = self.monitor.coverage.settled(lambda span: span.may_be_audited)
         left = {str(reason): views for reason, views in coverage.unknown.items() if any(views)}
         left.pop(UnknownReason.NOT_READ_YET, None)
         return left

@@ -28,6 +28,7 @@ from parallax.alerting.unknown import (
     unknown_offsets,
     words,
 )
+from parallax.compare.suspect import Coverage
 from parallax.counts import agreed, counted, named
 from parallax.findings.in_brief import seen_counted
 from parallax.guard.words import audit_in_words, late_in_words
@@ -38,8 +39,15 @@ STUCK_S = 600.0
 """How many seconds a start may make no progress before that is reported."""
 LEAVING_S = 10.0
 """For how many seconds brokers may deny a replica before that is a reason. They learn of a deletion one by one."""
-_STARTS = frozenset({UnknownReason.LOG_START_DIFFERS, UnknownReason.RETENTION_DIFFERS, UnknownReason.DELETED_UNREAD})
-"""Reasons with words of their own: no audit can say what was below the beginning of a log."""
+_GONE = frozenset(
+    {
+        UnknownReason.LOG_START_DIFFERS,
+        UnknownReason.RETENTION_DIFFERS,
+        UnknownReason.DELETED_UNREAD,
+        UnknownReason.LOST_UNREAD,
+    }
+)
+"""Reasons with words of their own: no audit can say what a log once held."""
 
 
 _CHECKED, _TRAILS = "checked", "behind"
@@ -315,13 +323,19 @@ def _uncompared(snapshot: Snapshot) -> Iterator[Reason]:
         what = f": {_counts(counts)}" if counts else ""
         longest = max(late_s.values())
         yield Reason(f"{where} waited {roughly(longest)} for a verdict{what}", "late", snapshot.taken_at - longest)
-    if counts := _but_starts(unknown_by(snapshot, Telling.CANNOT_TELL)):
+    if counts := _but_gone(unknown_by(snapshot, Telling.CANNOT_TELL)):
         yield Reason(f"offsets were left out of the comparison: {_counts(counts)}", "left out")
-    if apart := _starts(snapshot, UnknownReason.LOG_START_DIFFERS, apart=True) - {place.name for place in differ}:
+    if apart := _of(snapshot, UnknownReason.LOG_START_DIFFERS, apart=True) - {place.name for place in differ}:
         yield Reason(
             f"logs of {named(apart)} begin at different offsets, though no cleanup policy is known to delete records: "
             "one may have lost its beginning",
             "log starts",
+        )
+    if lost := _of(snapshot, UnknownReason.LOST_UNREAD):
+        yield Reason(
+            f"no replica of {named(lost)} holds anything at some offsets: what was there was lost before anybody read "
+            "it",
+            "lost unread",
         )
     if late_copies := [one for one in snapshot.absences.late if one.place not in differ]:
         said = late_in_words(late_copies, snapshot.audits_at, snapshot.taken_at, snapshot.shell)
@@ -347,9 +361,9 @@ def _notes(snapshot: Snapshot) -> Iterator[str]:
     if coming := to_be_read(snapshot):
         reason = words(UnknownReason.BEFORE_FIRST_READING)
         yield f"{coming:,} {reason}: not every replica has been read yet; that ends by itself once each has"
-    counts = Counter(_but_starts(unknown_by(snapshot, Telling.IN_PART)))
+    counts = Counter(_but_gone(unknown_by(snapshot, Telling.IN_PART)))
     if counts := +(counts - Counter({UnknownReason.BEFORE_FIRST_READING: coming})):
-        places = [place for place in unknown_offsets(snapshot) if snapshot.coverage[place].unread]
+        places = [place for place in unknown_offsets(snapshot) if _may_be_audited(snapshot.coverage[place])]
         when = audit_in_words(places, snapshot.audits_at, snapshot.taken_at, snapshot.shell)
         first = UnknownReason.BEFORE_FIRST_READING
         before = {first: counts[first]} if first in counts else {}
@@ -359,17 +373,17 @@ def _notes(snapshot: Snapshot) -> Iterator[str]:
             (late, "offsets that nobody could compare in time"),
         )
         yield f"{'; '.join(f'{_counts(some)}: {why}' for some, why in whose if some)}; {when}"
-    if gone := _starts(snapshot, UnknownReason.LOG_START_DIFFERS, apart=False):
+    if gone := _of(snapshot, UnknownReason.LOG_START_DIFFERS, apart=False):
         yield (
             f"all logs of {named(gone)} have lost their beginning, though no cleanup policy is known to delete "
             "records; what they held there is unknown"
         )
-    if gone := _starts(snapshot, UnknownReason.DELETED_UNREAD):
+    if gone := _of(snapshot, UnknownReason.DELETED_UNREAD):
         yield (
             f"records of {named(gone)} were deleted before every replica had been read (retention, or DeleteRecords as "
             "by Kafka Streams): nobody can compare them any more"
         )
-    if deleting := _starts(snapshot, UnknownReason.RETENTION_DIFFERS):
+    if deleting := _of(snapshot, UnknownReason.RETENTION_DIFFERS):
         yield (
             f"logs of {named(deleting)} begin at different offsets: each replica deletes by retention at its own time; "
             "where that lasts, one may have lost its beginning"
@@ -379,12 +393,16 @@ def _notes(snapshot: Snapshot) -> Iterator[str]:
         yield f"{what} with what was written before {agreed(new, 'it', 'they')} could be compared"
 
 
-def _but_starts(counts: Mapping[UnknownReason, int]) -> Mapping[UnknownReason, int]:
-    return {reason: n for reason, n in counts.items() if reason not in _STARTS}
+def _may_be_audited(coverage: Coverage) -> bool:
+    return any(span.may_be_audited for span in coverage.unread)
 
 
-def _starts(snapshot: Snapshot, reason: UnknownReason, *, apart: bool | None = None) -> set[str]:
-    """Names of partitions with unknown offsets before the beginning of a log.
+def _but_gone(counts: Mapping[UnknownReason, int]) -> Mapping[UnknownReason, int]:
+    return {reason: n for reason, n in counts.items() if reason not in _GONE}
+
+
+def _of(snapshot: Snapshot, reason: UnknownReason, *, apart: bool | None = None) -> set[str]:
+    """Names of partitions with offsets that are unknown for a reason.
 
     Args:
         snapshot: of now.

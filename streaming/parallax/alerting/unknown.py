@@ -44,7 +44,9 @@ class Telling(StrEnum):
     """
 
 
-_CANNOT_TELL = frozenset({UnknownReason.DEFERRED, UnknownReason.SKIPPED, UnknownReason.UNAUTHORIZED})
+_CANNOT_TELL = frozenset(
+    {UnknownReason.DEFERRED, UnknownReason.SKIPPED, UnknownReason.UNAUTHORIZED, UnknownReason.LOST_UNREAD}
+)
 
 
 def telling(reason: UnknownReason, coverage: Coverage) -> Telling:

@@ -325,7 +325,8 @@ class _Comparison:
         told = step(state, Observations(*self.place), settings, 0).coverage
         for span in told.unread:
             start, end = max(span.start, compared_from), min(span.end, self._input.ends[span.view])
-            if start < end:
+            # Positions say nothing of what lies between them.
+            if start < end and span.may_be_audited:
                 yield replace(span, start=start, end=end)
 
     def _missing_head(self, coverage: Coverage) -> int:

@@ -78,9 +78,11 @@ class Ended:
         """Whether this audit decides about a range of offsets that nobody had read in time.
 
         True if the audit has compared the whole range, and began after the range was noticed (`UnreadRange.since`).
+        What no replica holds any more no audit decides about.
         """
         return (
-            self.started_at > span.since
+            span.may_be_audited
+            and self.started_at > span.since
             and self.compared_from <= span.start
             and span.end <= self.compared_up_to[span.view]
         )

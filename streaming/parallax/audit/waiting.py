@@ -196,8 +196,9 @@ class Unread(AuditQueue):
         if not self._delay_s:
             return
         for coverage in coverages:
-            newest = max((span.since for span in coverage.unread), default=UNKNOWN)
-            if coverage.unread and all(broker.reachable for broker in coverage.brokers):
+            late = [span.since for span in coverage.unread if span.may_be_audited]
+            newest = max(late, default=UNKNOWN)
+            if late and all(broker.reachable for broker in coverage.brokers):
                 self._wait(coverage.place, newest)
             else:
                 self._wait_no_longer(coverage.place)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from parallax.compare import going
+from parallax.compare import going, holes, replicas
 from parallax.compare.blocks import Agreed, Opens
 from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, VIEWS, Array
 from parallax.compare.rules import markers
@@ -37,7 +37,8 @@ def goes_on(state: PartitionState) -> Opens | None:
 def fits(state: PartitionState, agreed: Agreed) -> bool:
     """Whether a state may be brought past a range whose sums are equal on all replicas, without its rows (`take_in`).
 
-    It may not while rows below the range wait to be judged. It may not if the range is not of the whole replica set.
+    It may not while rows below the range wait to be judged. It may not if the range is not of the whole replica set,
+    or if replicas lack offsets in it that nothing may have removed: only rows show which (`parallax.compare.holes`).
     The caller has found already that no reader reported a break, such as a truncation, from the range's start on.
 
     Args:
@@ -45,7 +46,10 @@ def fits(state: PartitionState, agreed: Agreed) -> bool:
         agreed: the range. It begins with the transactions open that the state has open; the caller has checked that by
             `goes_on`.
     """
-    return _is_of_all(state, agreed) and _is_clean(state, agreed) and not _is_remembered(state, agreed)
+    is_clear = agreed.is_full or agreed.end <= state.partition["strict_from"][0]
+    return (
+        bool(is_clear) and _is_of_all(state, agreed) and _is_clean(state, agreed) and not _is_remembered(state, agreed)
+    )
 
 
 def is_new(state: PartitionState) -> bool:
@@ -102,6 +106,8 @@ def take_in(state: PartitionState, agreed: Agreed) -> None:
         state: the partition's state; it is changed.
         agreed: the range.
     """
+    holes.note(state, agreed.start)
+    replicas.raise_floor(state, READ_UNCOMMITTED, agreed.end)
     end, shown, member = agreed.end, state.brokers["shown"], state.brokers["member"]
     behind = {view: np.flatnonzero(member & (shown[:, view] < end)) for view in VIEWS}
     state.content = kept(state.content, state.content["offset"] >= end)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from parallax.compare import remembered, unread
+from parallax.compare import holes, remembered, unread
 from parallax.compare.observations import (
     EVENT_CODE,
     POSITION,
@@ -218,6 +218,7 @@ def _truncate(state: PartitionState, view: int, slot: int, lost: tuple[int, int]
     """
     offset, end = lost
     give_up(state, view, offset, end, at)
+    holes.forget(state, offset)
     state.brokers["position"][slot, view] = offset
     state.brokers["shown"][slot, view] = offset
     # What its transactions ended at now may lie where the other view has been read, in the log that was truncated.

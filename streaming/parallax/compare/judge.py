@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parallax.compare import replicas, unread
+from parallax.compare import holes, replicas, unread
 from parallax.compare.accusing import RAISED_TURNED, floor_of
 from parallax.compare.judge_content import judge_content
 from parallax.compare.judge_disputes import judge_disputes
@@ -25,6 +25,7 @@ def judge(state: PartitionState, left_out: Array, leader: int | None = None) -> 
         left_out: records (`PENDING` rows) that were shown, and that the cap kept out of the state.
         leader: broker id of the leader; -1 if there is none. None if the micro-batch has no progress row.
     """
+    holes.note(state, replicas.common_position(state, READ_UNCOMMITTED))
     if state.is_settled:
         _raise_floors(state)
         return []

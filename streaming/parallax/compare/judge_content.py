@@ -41,9 +41,17 @@ def judge_content(state: PartitionState) -> list[Accusation]:
             continue  # The log of one of them was given up since.
         if not _continues_run(state, sides, offset, agreed):
             accusations.append(_unlike_records(state, offset, rows[rows["offset"] == offset]))
-    state.content = state.content[~ripe]
+    state.content = _without(state, ripe)
     _end_runs(state, agreed)
     return accusations
+
+
+def _without(state: PartitionState, ripe: Array) -> Array:
+    """The content without the rows of some offsets; where nothing is compacted, one of each stays (`holes`)."""
+    rows = state.content.copy()
+    rows["shown"][ripe] = 0
+    is_first = np.append(True, rows["offset"][1:] != rows["offset"][:-1])
+    return rows[~ripe | (is_first & (rows["offset"] >= state.partition["strict_from"][0]))]
 
 
 def _dispute_markers(state: PartitionState, unlike: Array) -> None:

@@ -765,6 +765,8 @@ def _take_in_pending(p: Any, states: Tables, k: int, rows: Rows, i: int, slot: i
 def _let_go(p: Any, brokers: Array, states: Tables, k: int) -> bool:
     """`judge`, where nothing is absent, nor undecided, nor may be judged early."""
     members, retained = _members(brokers), _retained_from(p, brokers)
+    if not _is_full(p, brokers, states, k, retained):
+        return False
     floors = np.empty(2, np.int64)
     for view in range(2):
         floors[view] = max(p.floor[view], _common(brokers, view), retained)
@@ -788,6 +790,18 @@ def _let_go(p: Any, brokers: Array, states: Tables, k: int) -> bool:
     states.pending_rows[k] = kept
     p.floor[0], p.floor[1] = floors[0], floors[1]
     return True
+
+
+@_part
+def _is_full(p: Any, brokers: Array, states: Tables, k: int, retained: int) -> bool:
+    """Whether `holes.note` finds none."""
+    start, end = max(p.floor[READ_UNCOMMITTED], p.strict_from, retained), _common(brokers, READ_UNCOMMITTED)
+    content = states.content[states.content_at[k] : states.content_at[k + 1]]
+    shown = 0
+    for i in range(states.content_rows[k]):
+        if start <= content[i].offset < end:
+            shown += 1
+    return bool(shown >= end - start)
 
 
 @_part

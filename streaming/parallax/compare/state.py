@@ -236,7 +236,7 @@ readers are known again (``compare/anew.py``).
 """
 
 UNREAD = np.dtype([("view", "u1"), ("reason", "u1"), ("start", "<i8"), ("end", "<i8"), ("since", "<i8")])
-"""A range that no replica was read in time to show, or that was left without a verdict: an audit settles it.
+"""A range that no replica was read in time to show, or that was left without a verdict (`UnreadRange`).
 ``reason`` is an index into `UNREAD_REASONS`, ``since`` is in milliseconds."""
 
 UNREAD_REASONS = (
@@ -244,6 +244,7 @@ UNREAD_REASONS = (
     UnknownReason.RETENTION_GAP,
     UnknownReason.SKIPPED,
     UnknownReason.DEFERRED,
+    UnknownReason.LOST_UNREAD,
 )
 
 SUM = np.dtype(

@@ -164,7 +164,7 @@ class DeferredRange:
 
 @dataclass(frozen=True, slots=True)
 class UnreadRange:
-    """A range of offsets that is unknown until an audit compares it.
+    """A range of offsets that is unknown until an audit compares it, or (`UnknownReason.LOST_UNREAD`) for good.
 
     For example, all replicas were read so late that a cleaner may have removed something there before.
 
@@ -189,6 +189,11 @@ class UnreadRange:
     def count(self) -> int:
         """How many offsets of the range count as unknown for its reason: all except the ``unjudged`` ones."""
         return self.end - self.start - self.unjudged
+
+    @property
+    def may_be_audited(self) -> bool:
+        """Whether an audit that compares the range decides about it."""
+        return self.reason is not UnknownReason.LOST_UNREAD
 
 
 UnknownOffsets = Mapping[UnknownReason, tuple[int, int]]

@@ -333,7 +333,9 @@ class _Run:
         end = int(cuts[is_known][-1])
         opens = before if is_plain[is_known][-1] else going.at(self.state.going, end) or {}
         ids = frozenset(brokers["broker"][brokers["member"]].tolist())
-        agreed = Agreed(start, end, ids, dict.fromkeys(VIEWS, opens))
+        count = int(sums.counted(marks, "rows", np.array([end]))[0])
+        is_full = count == (end - start) * len(marks)
+        agreed = Agreed(start, end, ids, dict.fromkeys(VIEWS, opens), is_full=is_full)
         if not fits(self.state, agreed):
             return False
         self._go_to(marks, end)

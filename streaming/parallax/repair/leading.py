@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from parallax.compare.observations import READ_UNCOMMITTED
@@ -49,6 +49,12 @@ def uncompared(coverage: Coverage | None) -> list[str]:
         if n
     ]
     return left + ([f"it could not be compared ({coverage.error})"] if coverage.error else [])
+
+
+def _lost(coverage: Coverage | None) -> Iterator[str]:
+    """That all replicas lack offsets which nobody read before they were lost, as a phrase."""
+    if coverage is not None and (count := max(coverage.unknown_for(UnknownReason.LOST_UNREAD))):
+        yield f"no replica holds {counted(count, 'offset')} that nothing may have removed, so no election helps"
 
 
 def _until(reason: UnknownReason, coverage: Coverage) -> str:
@@ -143,6 +149,7 @@ class Doubts:
         frozen: ids of the findings that say that a replica is frozen. In read_committed nothing beyond is compared.
         compared_to: below this offset all is compared, and nothing waits for a verdict that comes by itself; -1 if
             nothing was compared yet, which ``whole`` says.
+        shared: phrases about what all replicas lack alike. They count for who may lead; a copy loses nothing by it.
         unconfirmed: as for `parallax.findings.leading.may_lead`.
     """
 
@@ -150,6 +157,7 @@ class Doubts:
     single: Mapping[int, Collection[str]] = field(default_factory=dict)
     frozen: frozenset[str] = frozenset()
     compared_to: int = UNKNOWN
+    shared: tuple[str, ...] = ()
     unconfirmed: Mapping[str, Collection[int]] = field(default_factory=dict)
 
     @classmethod
@@ -178,7 +186,8 @@ class Doubts:
         stopped = [hanging_in_words(hanging)] if hanging else []
         frozen = frozenset(one.finding_id for one in findings if is_frozen(one))
         compared_to = UNKNOWN if coverage is None else _compared_to(coverage, is_stopped=bool(frozen or hanging))
-        return cls((*more, *uncompared(coverage), *waiting, *stopped), single, frozen, compared_to, unconfirmed or {})
+        whole = *more, *uncompared(coverage), *waiting, *stopped
+        return cls(whole, single, frozen, compared_to, tuple(_lost(coverage)), unconfirmed or {})
 
     def of(self, broker: int, mended: Collection[str] = ()) -> list[str]:
         """The phrases that count for the replica of one broker; empty if nothing speaks against it.
@@ -206,7 +215,7 @@ class Doubts:
             brokers: the brokers that hold the partition.
             findings: the findings about the partition that are not over.
         """
-        doubts = {broker: self.of(broker) for broker in brokers}
+        doubts = {broker: [*self.of(broker), *self.shared] for broker in brokers}
         return may_lead(doubts, findings, doubts, self.unconfirmed)
 
 

@@ -377,6 +377,10 @@ def test_a_job_that_compares_nothing_any_more_cannot_tell(healthy: Monitor) -> N
     [
         (UnknownReason.SKIPPED, "offsets were left out of the comparison: 7 skipped"),
         (UnknownReason.DEFERRED, "offsets were left out of the comparison: 7 deferred"),
+        (
+            UnknownReason.LOST_UNREAD,
+            "no replica of orders-0 holds anything at some offsets: what was there was lost before anybody read it",
+        ),
     ],
 )
 def test_what_should_have_been_compared_and_was_not_cannot_be_told(

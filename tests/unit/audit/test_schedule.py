@@ -197,8 +197,15 @@ class TestUnread:
         runs.now = 60 + AGAIN_S + 1
         assert schedule.run_due()
 
+    def test_what_no_replica_holds_any_more_is_not_audited(self) -> None:
+        runs = Runs(result=Result.CONSISTENT)
+        schedule = runs.schedule(unread_delay_s=60)
+        schedule.observe([unread(replace(UNREAD, reason=UnknownReason.LOST_UNREAD))])
+        runs.now = 3_600
+        assert not schedule.run_due()
+
     @pytest.mark.parametrize("result", [Result.CONSISTENT, Result.UNKNOWN])
-    @pytest.mark.parametrize("reason", UNREAD_REASONS)
+    @pytest.mark.parametrize("reason", [one for one in UNREAD_REASONS if one is not UnknownReason.LOST_UNREAD])
     def test_what_an_event_has_made_unknown_is_audited_within_minutes_of_any_other_audit(
         self, reason: UnknownReason, result: Result
     ) -> None:

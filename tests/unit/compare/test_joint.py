@@ -87,6 +87,11 @@ class Partition:
         self.topic_id = draw.choice((0, 77))
         self.trouble = draw.random() < 0.6
         self.lossy = draw.choice((0.0, 0.0, 0.05))
+        self.holes = random.Random(f"holes {seed}")
+        self.gone: set[int] = set()
+        """Offsets that no replica holds."""
+        self.gone: set[int] = set()
+        """Offsets that no replica holds."""
 
     def batch(self) -> Iterator[Row]:
         """What the next micro-batch shows of it."""
@@ -94,6 +99,7 @@ class Partition:
         self.now += draw.choice((500, 1_000, 5_000))
         before = self.end
         self._write(self.end + draw.choice((0, 0, 1, 3, 9)), before)
+        self.gone |= {n for n in range(before, self.end) if self.holes.random() < self.lossy}
         if self.trouble and draw.random() < 0.1:
             self.start = min(self.end, self.start + draw.randrange(4))
         if draw.random() < 0.7:
@@ -127,7 +133,7 @@ class Partition:
     def _reading(self, view: Any, broker: int) -> Iterator[Row]:
         draw, since = self.draw, self.read[view, broker]
         to = draw.choice((self.end, self.end, draw.randint(since, self.end)))
-        rows = [self.records[n] for n in range(since, to) if draw.random() >= self.lossy]
+        rows = [self.records[n] for n in range(since, to) if draw.random() >= self.lossy and n not in self.gone]
         if self.trouble and rows and draw.random() < 0.03:
             rows = [*rows[:-1], {**rows[-1], "content_hash": 1}]
         if self.trouble and rows and draw.random() < 0.03:
@@ -225,6 +231,21 @@ def test_whatever_may_need_a_verdict_is_stepped_by_itself_and_its_neighbours_are
         ways.feed({name: [row | {"topic_id": 9} if "event" in row else row for row in agreeing(0, 5, 10)]})
     cases["neighbour"] = agreeing(5, 6, 20)
     assert ways.feed(dict(cases)) == {"neighbour"}
+
+
+def test_an_offset_that_no_replica_holds_is_stepped_by_itself_where_nothing_is_compacted() -> None:
+    ways = BothWays()
+    for name, compacted in (("kept", 0), ("cleaned", 1)):
+        policy = {"compacted": compacted, "deletes": 1, "policy_at": 1}
+        ways.feed({name: [row | policy if "leader" in row else row for row in agreeing(0, 5, 10)]})
+    rows = [record(n, f"K{n}", "V") for n in (5, 7)]
+    seen = [row for b in BROKERS for row in both(b, rows, 8, 20)]
+    assert ways.feed({"kept": seen, "cleaned": seen}) == {"cleaned"}
+    (first, second) = ways.last["kept"].coverage.unread
+    assert {first.reason, second.reason} == {UnknownReason.LOST_UNREAD}
+    assert (first.start, first.end) == (second.start, second.end) == (6, 7)
+    more = [r for b in BROKERS for r in both(b, [record(8, "K", "V")], 9, 30)]
+    assert ways.feed({"kept": more}) == {"kept"}
 
 
 def test_a_replica_with_a_still_last_stable_offset_is_stepped_by_itself_after_the_grace() -> None:

@@ -20,6 +20,7 @@ from parallax.compare.withheld import Limits, Places, RowsGoneError, Views, _Run
 from parallax.compare.withholding import waiting
 from parallax.config import CompareSettings
 from parallax.model import UNKNOWN, Outcome, ReadEvent, RowKind, UnknownReason
+from tests.builders.policies import never_compacted
 from tests.unit.compare.history import BROKERS, RC, RU, SETTINGS, Row, abort, commit, record, shown, tick
 from tests.unit.compare.states import state
 
@@ -126,9 +127,15 @@ def undated(coverage: Coverage) -> Coverage:
     return replace(coverage, state_bytes=0, unread=tuple(replace(span, since=0) for span in coverage.unread))
 
 
-def outage(logs: dict[int, list[Row]], batches: int = 20, settings: CompareSettings = SETTINGS) -> Compared:
+def outage(
+    logs: dict[int, list[Row]],
+    batches: int = 20,
+    settings: CompareSettings = SETTINGS,
+    before: PartitionState | None = None,
+) -> Compared:
     """A replica is away while the others are read on."""
     made = Compared(logs, settings=settings)
+    made.state = made.at_once = b"" if before is None else before.to_bytes()
     made.read(BATCH, *BROKERS)
     for n in range(2, batches + 1):
         made.read(n * BATCH, *(b for b in BROKERS if b != AWAY), down=(AWAY,))
@@ -717,3 +724,19 @@ def test_as_many_rows_that_are_not_what_was_withheld_are_no_rows_that_agree() ->
 
 def test_an_offset_from_which_nothing_is_withheld_is_none() -> None:
     assert int(PartitionState().partition["withheld"][0]) == NEVER
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_what_is_withheld_is_lost_alike(transactional: bool) -> None:
+    whole = log(880, transactional=transactional)
+    kept = [{} if n in (333, 334, 601) else row for n, row in enumerate(whole)]
+    made = outage(dict.fromkeys(BROKERS, kept), before=never_compacted())
+    comes_back(made)
+    made.agrees()
+    assert made.last is not None
+    assert [
+        (s.start, s.end) for s in made.last.coverage.unread if s.reason is UnknownReason.LOST_UNREAD and s.view == RU
+    ] == [
+        (333, 335),
+        (601, 602),
+    ]

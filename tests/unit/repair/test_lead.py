@@ -241,6 +241,14 @@ def test_what_is_not_compared_yet_speaks_against_a_copy_and_not_against_a_leader
     assert unsure(replace(seen, doubts=frozen), 1, [STOPPED.finding_id], 100) == "", "the copy ends that"
 
 
+def test_what_all_replicas_have_lost_speaks_against_each_leader_and_against_no_copy() -> None:
+    doubts = Doubts.made(coverage(unknown={UnknownReason.LOST_UNREAD: (2, 1)}), 0, {})
+    assert doubts.of(1) == []
+    said = doubts.fitness((1, 2), [])
+    assert {one.may for one in said.values()} == {May.UNKNOWN}
+    assert said[2].why == ("no replica holds 2 offsets that nothing may have removed, so no election helps",)
+
+
 @pytest.mark.parametrize(("read", "to"), [((40, 40, 40), 40), ((40, 39, 40), 39), ((-1, -1, -1), 0)])
 def test_a_copy_waits_for_a_job_that_is_behind_however_evenly_it_has_read(read: tuple[int, ...], to: int) -> None:
     known_state = state(1, 2, 3, position=100, high_watermark=100, last_stable_offset=100, begun=1)

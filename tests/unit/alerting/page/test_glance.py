@@ -114,6 +114,7 @@ def test_while_a_broker_is_away_nothing_is_only_loading(tmp_path: Path) -> None:
         (UnknownReason.LOG_START_DIFFERS, State.NOT_FULLY_COMPARED),
         (UnknownReason.DEFERRED, State.UNKNOWN),
         (UnknownReason.SKIPPED, State.UNKNOWN),
+        (UnknownReason.LOST_UNREAD, State.UNKNOWN),
         (UnknownReason.UNAUTHORIZED, State.UNKNOWN),
         (UnknownReason.REPLICA_SET_UNKNOWN, State.UNKNOWN),
     ],
