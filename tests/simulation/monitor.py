@@ -60,6 +60,8 @@ Half a millisecond later, for what a float makes of a whole one may lie below it
 """
 PASSES = 5
 """How often one round of probes asks again at most: some verdicts take several probes."""
+TOGETHER = 4
+"""Every so many micro-batches are taken in together with others as well."""
 WAIT_S = 61.0
 """Seconds on the lifecycle's clock from one pass to the next: longer than the longest wait of a suspect."""
 RECHECK_S = 2 * PASSES * WAIT_S
@@ -192,7 +194,8 @@ class Monitor(Readers):
             again = self.step_of(PartitionState.from_bytes(self.state), seen, **options)
             assert again.state.to_bytes() == state, "a replayed batch must leave the same state"
             assert again.suspects == result.suspects, "a replayed batch must raise the same suspects"
-        together = taken_in(self.state, seen, self.settings, self.cluster.now)
+        is_due = self.steps % TOGETHER == 0
+        together = taken_in(self.state, seen, self.settings, self.cluster.now) if is_due else None
         if together is not None and not is_withholding(result.state):
             assert result.suspects == [], "a partition that raises something is not quiet"
             assert together == (state, result.coverage), "what is taken in together is what a step makes of it"
