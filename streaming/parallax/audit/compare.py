@@ -303,6 +303,7 @@ class _Comparison:
             disputes=tuple(int(o) for o in disputed[disputed < ends[READ_COMMITTED]][:64]),
             deferred=_left_out(state, ends) + _left_behind(coverage, UnknownReason.DEFERRED),
             skipped=int(state.partition["skipped"][0].sum()) + _left_behind(coverage, UnknownReason.SKIPPED),
+            lost=max(coverage.unknown_for(UnknownReason.LOST_UNREAD)),
             broken=self._broken,
             overflow=self._overflow,
             rows=self._rows,

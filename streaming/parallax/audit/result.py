@@ -98,6 +98,8 @@ class Compared:
         deferred: how many offsets were not compared because of ``compare.state_cap_bytes``.
         skipped: how many offsets have no verdict, because a reader jumped over them or because no replica shows
             anything that decides.
+        lost: how many offsets no replica holds although nothing may have removed what was there. No audit can decide
+            about them, so they leave the verdict on the rest as it is.
         broken: why the recorded rows cannot be put in one order; empty if they can.
         overflow: whether more suspects were raised than one audit probes.
         rows: how many rows were compared.
@@ -119,6 +121,7 @@ class Compared:
     disputes: tuple[int, ...] = ()
     deferred: int = 0
     skipped: int = 0
+    lost: int = 0
     broken: str = ""
     overflow: bool = False
     rows: int = 0
@@ -176,6 +179,13 @@ class Compared:
                 "judged: a replica that showed it was not read far enough for its end markers"
             )
         return found
+
+    def beyond(self) -> tuple[str, ...]:
+        """What nobody can decide about any more, as phrases."""
+        if not self.lost:
+            return ()
+        lost = counted(self.lost, "offset")
+        return (f"no replica holds {lost} that nothing may have removed: what was there is lost on all of them",)
 
     def _doubts(self) -> list[str]:
         if not self.unlike:
@@ -248,7 +258,8 @@ class PartitionResult:
         replicas: ids of the brokers that host it, without those that ``topics.brokers`` leaves out.
         compared_from: the lowest offset that was compared.
         compared_up_to: by isolation level, the offset up to which was compared; -1 if nothing was.
-        beyond: those of the reasons that concern only what was left out from the start (`PartitionPlan.beyond`).
+        beyond: those of the reasons that leave the verdict on the rest as it is (`PartitionPlan.beyond`,
+            `Compared.beyond`).
         on_record: by id, the last event in the job's table of each of these findings that is there.
         ended: findings that are open in the job's table, and are over by what the replicas answer now.
         not_seen: by finding id, why the finding was not decided again. For an incident, how many of its members were
@@ -331,10 +342,11 @@ def judge(
         reasons += [r for r in compared.reasons() if r not in reasons]
     elif not reasons:
         reasons.append("it was not compared")
-    reasons += plan.beyond
+    seen = compared or Compared(compared_from=-1)
+    beyond = *plan.beyond, *seen.beyond()
+    reasons += beyond
     reasons += _unproven([s for s in suspects if s.suspect_id in undecided], undecided)
     result = Result.DIVERGED if mine else Result.UNKNOWN if reasons else Result.CONSISTENT
-    seen = compared or Compared(compared_from=-1)
     return PartitionResult(
         plan.topic,
         plan.partition,
@@ -344,7 +356,7 @@ def judge(
         plan.replicas,
         seen.compared_from,
         seen.compared_up_to,
-        plan.beyond,
+        beyond,
     )
 
 

@@ -95,6 +95,18 @@ def test_replicas_that_agree_are_compared_to_their_end_and_raise_nothing(size: i
     assert found.compared.compared_from == 0
 
 
+@pytest.mark.parametrize("size", [1, 100])
+@pytest.mark.parametrize(("plan", "lost"), [(NEVER_COMPACTED, 2), (DOUBTED, 1), (COMPACTED, 0)])
+def test_what_no_replica_holds_is_lost_from_where_nothing_was_compacted(
+    plan: PartitionPlan, lost: int, size: int
+) -> None:
+    rows = [record(i, f"k{i}", "v") for i in range(10) if i not in (1, 4)]
+    found = audited([both(b, rows, 10) for b in BROKERS], (10, 10), size=size, plan=plan)
+    assert found.kinds == []
+    assert found.compared.lost == lost
+    assert found.compared.compared_up_to == (10, 10)
+
+
 def test_replicas_that_are_left_out_are_waited_for_by_nobody() -> None:
     plan = replace(COMPACTED, replicas=(1, 2), left_out=(3,))
     rows = [record(i, f"k{i % 3}", f"v{i}") for i in range(10)]
@@ -348,20 +360,35 @@ class TestWhatWasRecordedTooLate:
 
     HOUR = 3_600_000
 
-    def unread(self, *readings: tuple[int, int], retention_ms: int = 24 * HOUR, away: tuple[int, int] = (0, 0)) -> Any:
+    def unread(
+        self,
+        *readings: tuple[int, int],
+        retention_ms: int = 24 * HOUR,
+        away: tuple[int, int] = (0, 0),
+        plan: PartitionPlan = COMPACTED,
+    ) -> Any:
         """The ranges that no reading came to in time.
 
         Args:
             readings: when each was, in ms, and up to where it was read.
             retention_ms: of the topic.
             away: from when on, and until when, broker 3 held no replica of the partition.
+            plan: of the audit.
         """
         rows: list[Row] = []
         told: list[Row] = []
+        policy = {"compacted": int(plan.traits.compacted), "policy_at": 1}
         for at, end in readings:
             hosts = [b for b in BROKERS if b != 3 or not away[0] <= at < away[1]]
             told += [
-                {**r, "delete_retention_ms": retention_ms, "retention_ms": retention_ms, "leader": 1, "replicas": hosts}
+                {
+                    **r,
+                    "delete_retention_ms": retention_ms,
+                    "retention_ms": retention_ms,
+                    "leader": 1,
+                    "replicas": hosts,
+                    **policy,
+                }
                 for r in tick(at - 1, everywhere(end))
                 if r["broker"] in hosts
             ]
@@ -373,7 +400,7 @@ class TestWhatWasRecordedTooLate:
                 {**r, "view": v, "broker": b} for v in (RU, RC) for r in (record(0, "K", "1"), record(1, "L", "1"))
             ]
         ends = (readings[-1][1],) * 2
-        (given,) = from_tables([replace(COMPACTED, ends=ends, starts=dict.fromkeys(BROKERS, 0))], [], 2, {}).values()
+        (given,) = from_tables([replace(plan, ends=ends, starts=dict.fromkeys(BROKERS, 0))], [], 2, {}).values()
         comparer = Comparer({("t", 0): given}, SETTINGS, 2, last=True, from_log_start=False)
         in_order = sorted(rows, key=lambda r: (r["offset"], -int(r["kind"])))
         blobs = [(STATE, b""), (0, packed(told)), *chunks([in_order], 100)]
@@ -388,6 +415,10 @@ class TestWhatWasRecordedTooLate:
 
     def test_nothing_is_too_late_that_was_read_from_the_beginning_and_in_time(self) -> None:
         assert self.unread((1000, 0), (2000, 2)) == []
+
+    def test_positions_say_nothing_of_what_lies_between_them_where_nothing_is_compacted(self) -> None:
+        found = self.unread((1000, 0), (2000, 0), (3000, 2), plan=NEVER_COMPACTED, away=(2000, 9000))
+        assert found == []
 
     def test_what_lay_there_before_the_first_reading_is_not_known(self) -> None:
         why = "before_first_reading"

@@ -39,6 +39,15 @@ def test_beyond_a_transaction_that_may_hang_all_is_unknown_and_below_it_is_settl
     assert not has_verdict(judge(PLAN, Compared(waiting=3), [], {}, []))
 
 
+def test_what_is_lost_on_all_replicas_is_unknown_and_leaves_the_verdict_on_the_rest() -> None:
+    one = judge(PLAN, replace(WHOLE, lost=2), [], {}, [])
+    assert one.result is Result.UNKNOWN
+    assert one.reasons == one.beyond
+    assert one.reasons[0].startswith("no replica holds 2 offsets that nothing may have removed")
+    assert has_verdict(one)
+    assert not has_verdict(judge(PLAN, replace(WHOLE, lost=2, waiting=3), [], {}, []))
+
+
 def test_a_suspect_without_a_verdict_is_unknown_and_says_why() -> None:
     one = judge(PLAN, WHOLE, [SUSPECT], {SUSPECT.suspect_id: "broker 2 could not be asked"}, [])
     assert one.result is Result.UNKNOWN
