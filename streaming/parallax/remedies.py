@@ -180,7 +180,7 @@ MISSED_MARKER = Case(
 WRONG_INDEX = Case(
     "An index of aborted transactions that is wrong",
     (COPY, REBUILD_INDEX, BY_WORD, WRITE_AGAIN),
-    "The log is right.",
+    "The log is right. If Kafka itself wrote it so, a copy may be no better.",
 )
 DIFFERENT_RECORDS = Case(
     "Values or records that differ",

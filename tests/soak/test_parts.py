@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 from prometheus_client.samples import Sample
 
+from parallax.model import NOBODY, FindingKind
+from tests.builders.findings import finding
 from tests.soak import brokers, watch
 from tests.soak.brokers import Held, Left
 from tests.soak.chaos import Blow
+from tests.soak.hidden import Hidden, Transaction
 from tests.soak.plan import BUSY, DELETED, TOPICS, Plan
 from tests.soak.report import Report
 from tests.soak.tables import Recorded
@@ -133,3 +138,22 @@ def test_a_report_passes_only_when_every_check_held_and_something_was_checked(tm
     written = json.loads(file.read_text())
     assert written["passed"] is False
     assert (written["recorded"]["tombstones"], written["held"]["markers"]) == ({"1": 5}, {"1": 2})
+
+
+def written(log: Path, *found: tuple[int, int, int, int]) -> None:
+    log.mkdir(parents=True, exist_ok=True)
+    (log / "00000000000000000000.txnindex").write_bytes(b"".join(struct.pack(">hqqqq", 0, *one) for one in found))
+
+
+def test_a_finding_is_true_where_the_index_of_its_broker_ends_a_search_before_its_transaction(tmp_path: Path) -> None:
+    right, early = [(9, 2, 3, 4), (9, 5, 7, 8)], [(9, 2, 3, 9), (9, 5, 7, 9)]
+    for broker, index in ((1, right), (2, early)):
+        written(tmp_path / str(broker) / "soak.compacted-0", *index)
+    seen = Hidden({broker: tmp_path / str(broker) for broker in (1, 2)})
+    seen.look()
+    assert seen.found == {Transaction(2, "soak.compacted", 0, 5, 7)}
+    one = finding(kind=FindingKind.OUTCOME_CONTRADICTS_MARKER, topic="soak.compacted", partition=0, broker=2, offset=6)
+    assert seen.explains(one)
+    assert seen.explains(replace(one, broker=NOBODY))
+    others = [replace(one, offset=3), replace(one, offset=8), replace(one, partition=1), replace(one, broker=1)]
+    assert seen.unexplained([one, *others]) == others
