@@ -261,9 +261,7 @@ def test_advice_that_lies_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch)
         World(profile).run(ops)
 
 
-def test_who_is_wrong_in_a_member_is_noted_whenever_its_incident_is_reported_though_nothing_is_new_of_the_member() -> (
-    None
-):
+def test_who_is_wrong_in_a_member_is_noted_at_each_event_of_its_incident() -> None:
     world = World(replace(STANDARD, alone=0, writers=2))
     shown = "write 1 0 -1; end 1; sync; stop 3; unindex 3 9; start 3; sync; round"
     for op in parse(f"{shown}; stop 1; unindex 1 9; start 1; sync; lead 1; kill; round"):

@@ -33,14 +33,19 @@ class WhoLed:
 
     @classmethod
     def at(cls, answers: Answers, *, shows: bool) -> WhoLed:
-        """Return who led by the answers of one probe."""
+        """Return who led by the answers of one probe.
+
+        Args:
+            answers: the replicas' answers.
+            shows: whether the leader shows what was asked about as the accused does.
+        """
         return cls(answers.leader, answers.leader_epoch, shows)
 
     @classmethod
     def of(cls, event: Finding) -> WhoLed:
-        """Return who led by an event: of an incident by the newest look at its members, else when it was asked about.
+        """Return who led when the replicas were last asked about a finding.
 
-        Events of incidents of an earlier version do not say it.
+        Of an incident it is the newest look at its members. Events of an earlier version do not say it.
         """
         evidence = evidence_of(event)
         many = evidence.get("incident")
@@ -49,15 +54,18 @@ class WhoLed:
         return cls(int(leader), int(epoch), bool(said.get("shows", event.exposed)))
 
     def then(self, *later: WhoLed) -> WhoLed:
-        """Return what this look says together with others, in the order in which they came.
+        """Return what this look and later ones say together, in the order in which they came.
 
-        Leader epochs only grow, so a look of a lower epoch is an older one, and says nothing of the present leader.
-        Looks under one leader add up: it shows what any of them saw it show.
+        Leader epochs only grow. So a look of a lower epoch is an older one: it says nothing of the present leader.
+        Looks under one leader add up: that leader shows what any of them saw.
         """
         return reduce(_newer, later, self)
 
     def or_rather(self, looks: Iterable[WhoLed]) -> WhoLed:
-        """Return what newer looks say together, in place of this one; this one if they turn out to be older."""
+        """Return what newer looks say together, in place of this one.
+
+        If their leader epoch is lower, they are older. Then this look stays.
+        """
         newer = reduce(_newer, looks, NOT_KNOWN)
         return self if newer.leader_epoch < self.leader_epoch else newer
 
