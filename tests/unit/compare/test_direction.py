@@ -244,7 +244,7 @@ def test_each_record_directly_before_a_missed_end_marker_is_judged_though_no_end
 
 
 @pytest.mark.parametrize("end", ["not read", "read later", "read with it"])
-def test_a_transaction_whose_end_is_proven_is_suspected_with_all_its_records_whenever_its_end_is_read(
+def test_a_transaction_whose_end_is_proven_is_suspected_with_all_of_its_records(
     comparison: Comparison, end: str
 ) -> None:
     rows = {shows: [record(i, key, "V", pid=9, outcome=shows) for i, key in enumerate("KL")] for shows in _OUTCOMES}

@@ -451,7 +451,7 @@ def test_a_replica_that_takes_the_place_of_one_that_is_away_defers_nothing(leave
 
 
 @pytest.mark.parametrize("back", [(4,), (2, 4)], ids=["while another is away", "with another"])
-def test_a_replica_that_left_before_it_was_read_is_compared_from_its_first_row_once_it_is_given_back(
+def test_a_replica_that_left_before_it_was_read_is_compared_whole_once_it_is_given_back(
     back: tuple[int, ...],
 ) -> None:
     logs = logs_of(transactional=False)

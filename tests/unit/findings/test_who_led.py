@@ -86,7 +86,7 @@ def test_a_leader_of_before_is_not_said_to_have_shown_what_is_found_under_anothe
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_a_finding_of_an_earlier_epoch_that_becomes_part_of_an_incident_says_nothing_of_its_leader(
+def test_a_finding_of_an_earlier_epoch_tells_an_incident_nothing_of_its_leader(
     restarts: bool,
 ) -> None:
     early = single(under(2, epoch=6))
@@ -99,7 +99,7 @@ def test_a_finding_of_an_earlier_epoch_that_becomes_part_of_an_incident_says_not
     assert (life.counts, event.exposed, WhoLed.of(event).leader) == ([101], False, 3)
 
 
-def test_an_incident_of_which_some_have_ended_goes_by_who_led_then_though_the_others_were_not_decided() -> None:
+def test_an_incident_of_which_some_have_ended_goes_by_who_led_though_others_were_not_decided() -> None:
     life = flood(range(100), under(2, epoch=1), at_once=100)
     assert life.open[0].exposed
 
