@@ -14,7 +14,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from parallax.compare.observations import Observations
 from parallax.compare.state import PartitionState
@@ -65,6 +65,18 @@ TOGETHER = 4
 WAIT_S = 61.0
 """Seconds on the lifecycle's clock from one pass to the next: longer than the longest wait of a suspect."""
 RECHECK_S = 2 * PASSES * WAIT_S
+
+
+class Told(NamedTuple):
+    """What an event says of single keys and transactions.
+
+    Attributes:
+        singles: what is new of them.
+        again: of an incident, the members that stood before and stand, which it reports once more.
+    """
+
+    singles: list[findings.Finding]
+    again: list[findings.Finding]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +136,7 @@ class Monitor(Readers):
     """Suspects of a value that were raised while a replica was away, or had not been read so far."""
     alone: int = ALONE
     """More of a kind about one replica are an incident; with 0 each is."""
-    hear: Callable[[findings.Finding, list[findings.Finding], tuple[Cluster, ...]], None] | None = None
+    hear: Callable[[findings.Finding, Told, tuple[Cluster, ...]], None] | None = None
     """Called with each event as the table holds it, what it says of each key, and the cluster as the probe saw it."""
 
     def __post_init__(self) -> None:
@@ -337,7 +349,8 @@ class Monitor(Readers):
             singles = self._singles_of(event)
             events += singles
             if self.hear is not None:
-                self.hear(event, singles, seen)
+                again = self.singles.standing(event) if event.is_incident else []
+                self.hear(event, Told(singles, [one for one in again if one not in singles]), seen)
         self.events += events
         for event in events:
             claim = claim_of(event)

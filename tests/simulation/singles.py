@@ -54,6 +54,10 @@ class Singles:
         known |= {one.suspect_id: one for one in made}
         return made
 
+    def standing(self, event: Finding) -> list[Finding]:
+        """What an event of an incident reports, after it was handed to `of`: all members that stand, new or not."""
+        return [one for one in self.known[event.finding_id].values() if one.stands]
+
 
 def _claim(row: MemberRow) -> Claim:
     """What the row of a member says, as a claim of the incident."""

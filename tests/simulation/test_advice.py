@@ -259,3 +259,13 @@ def test_advice_that_lies_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(module, attribute, broken)
     with pytest.raises(Violation, match=rf"^advice .*{noticed}"):
         World(profile).run(ops)
+
+
+def test_who_is_wrong_in_a_member_is_noted_at_each_event_of_its_incident() -> None:
+    world = World(replace(STANDARD, alone=0, writers=2))
+    shown = "write 1 0 -1; end 1; sync; stop 3; unindex 3 9; start 3; sync; round"
+    for op in parse(f"{shown}; stop 1; unindex 1 9; start 1; sync; lead 1; kill; round"):
+        world.apply(op)
+    incident = [event.exposed for event in world.monitor.table if event.is_incident]
+    assert incident == [False, True], "the leader has come to show it as well"
+    assert [set(were.wrong) for were in world.judge.were.values()] == [{1, 3}]

@@ -10,7 +10,7 @@ from parallax.compare import withheld
 from tests.simulation.both import Differs, both_ways, judged
 from tests.simulation.withheld import Withheld
 
-SEEDS = [*range(1000, 1010), 19178, 31863, 32749, 32863, 71227]
+SEEDS = [*range(1000, 1010), 19178, 31863, 32749, 32863, 71227, 3_292_000_010, 3_410_200_215]
 """The last ones once were judged in another way."""
 
 MANY = [range(first, first + 1000) for first in range(15_000, 20_000, 1000)]

@@ -33,7 +33,7 @@ from tests.simulation.expected import (
 from tests.simulation.history import EXPIRATION, NO_KEY, RETENTION, TOMBSTONE, Op, Profile, stir, with_kills
 from tests.simulation.judging import Judge
 from tests.simulation.kinds import generate, profile
-from tests.simulation.monitor import Finding, Monitor
+from tests.simulation.monitor import Finding, Monitor, Told
 from tests.simulation.probe import probe
 from tests.simulation.properties import ONE_CAUSE, Broken, Ended
 from tests.simulation.readers import RC
@@ -76,6 +76,8 @@ class World:
         self.begun = 0
         self.proven: dict[str, tuple[Cluster, ...]] = {}
         """By suspect, the cluster as it was probed for its own finding, for an incident says again what that proved."""
+        self.reported: dict[str, tuple[Cluster, ...]] = {}
+        """By suspect, the cluster as it was probed for what an incident says of it, and whenever it says so again."""
         self.seen_cuts: Counter[int] = Counter()
         self.order = random.Random(seed)
         self.level = dict.fromkeys(self.cluster.replicas, self.cluster.now)
@@ -97,8 +99,12 @@ class World:
             hear=partial(self._hear, is_recorded=not audits),
         )
 
-    def _hear(self, event: Event, singles: list[Event], seen: tuple[Cluster, ...], *, is_recorded: bool) -> None:
-        """An event is on record, or of an audit: hold what is advised on it against the cluster as it was probed."""
+    def _hear(self, event: Event, told: Told, seen: tuple[Cluster, ...], *, is_recorded: bool) -> None:
+        """An event is on record, or of an audit: hold what is advised on it against the cluster as it was probed.
+
+        An incident advises on all of its members, though nothing may be new of most of them.
+        """
+        singles = told.singles
         for one in singles:
             # A confirmed one is judged by its own moments, in `apply`.
             if was_only_shown(one) or (one.stands and one.status is not FindingStatus.CONFIRMED):
@@ -108,16 +114,19 @@ class World:
         # An explanation knows what is in the table: of the others what they said there last.
         beside = [one for one in current(self.monitor.table).values() if one.stands]
         known = {one.finding_id: one for one in self.monitor.events if one.status is not FindingStatus.DISMISSED}
-        known |= {one.finding_id: one for one in (*beside, *singles) if not one.is_incident}
+        known |= {one.finding_id: one for one in (*beside, *told.again, *singles) if not one.is_incident}
         advice = events.advice(event, beside)
-        told = {name: events.said(one) for name, one in known.items() if one.stands}
-        for one in singles:
+        stands = {name: events.said(one) for name, one in known.items() if one.stands}
+        kept = copy.deepcopy(seen)
+        for one in (*told.again, *singles):
             if one.stands:
-                earlier = self.proven.get(one.suspect_id, ()) if event.is_incident else ()
+                of_it = self.reported if one in told.again else self.proven
+                earlier = of_it.get(one.suspect_id, ()) if event.is_incident else ()
                 states = States((*earlier, *seen), self.profile.compacted)
-                self.judge.advised(advice, one.finding_id, told, states, is_recorded=is_recorded)
+                self.judge.advised(advice, one.finding_id, stands, states, is_recorded=is_recorded)
+                self.reported[one.suspect_id] = (*earlier, *kept)
         if not event.is_incident:
-            self.proven[event.suspect_id] = copy.deepcopy(seen)
+            self.proven[event.suspect_id] = kept
 
     def run(self, ops: Sequence[Op]) -> None:
         """Apply the operations, let the cluster come to rest, and check what must have been found.

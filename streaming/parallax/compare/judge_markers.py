@@ -132,9 +132,10 @@ def _is_whole(accusation: Accusation, interval: Array) -> bool:
 
 
 def _last_of(state: PartitionState, interval: Array, own: Array) -> list[Accusation]:
-    """Accuse a replica of the record directly below a missed end marker; by itself if the first one's end is unproven.
+    """Accuse a replica of the transaction whose last record lies directly below a missed end marker.
 
-    What it takes for one transaction may be several, each of which missed its end marker.
+    It is the whole transaction if its end is proven. Else it is that record by itself: what the replica takes for one
+    transaction may be several, each of which missed its end marker.
 
     Args:
         state: the partition's state.
@@ -145,9 +146,10 @@ def _last_of(state: PartitionState, interval: Array, own: Array) -> list[Accusat
     direct = own[own["offset"] == marker - 1]
     if not len(direct):
         return []
+    if not end_unproven(state, start, marker) or leave_no_room(state, own, start, marker):
+        return [_turned(state, interval, own)]
     alone = interval.copy()
-    if end_unproven(state, start, marker) and not leave_no_room(state, own, start, marker):
-        alone["start"] = marker - 1
+    alone["start"] = marker - 1
     return [_turned(state, alone, direct)]
 
 

@@ -186,14 +186,15 @@ def begun_to(state: PartitionState, seen: Observations) -> int:
     """How far readers have come that have not read yet all that their replicas held when the reading began.
 
     Which of these offsets were not shown is found out from their rows (`parallax.compare.unread`). So these rows cannot
-    be withheld.
+    be withheld. Replicas that have left the replica set do not count: if one that was read joins it again, withholding
+    ends (`is_broken`). One that was never read is as one that is new.
 
     Args:
         state: the partition's state before the micro-batch.
         seen: what the micro-batch showed of the partition.
     """
     is_followed = np.append(state.brokers["begun"] == FOLLOWED, [[False] * len(VIEWS)], axis=0)
-    is_followed[:-1] |= ~state.brokers["member"][:, np.newaxis]
+    is_followed[:-1] |= (~state.brokers["member"] & _was_read(state))[:, np.newaxis]
     rows = seen.rows
     is_begun = ~is_followed[slots(state, rows.broker), rows.view]
     return int((rows.offset + (rows.kind != POSITION))[is_begun].max(initial=0))
@@ -206,6 +207,12 @@ def last_of_readers(rows: ViewRows) -> Array:
     return last
 
 
+def _was_read(state: PartitionState) -> Array:
+    """For each broker, whether its replica was read in either view."""
+    mask: Array = (state.brokers["position"] != UNKNOWN).any(axis=1)
+    return mask
+
+
 def _comes_back(state: PartitionState, sets: ReplicaSets) -> bool:
     """Whether a replica joins that was read before: its log is another one by now."""
     told: dict[int, set[int]] = {}
@@ -213,7 +220,7 @@ def _comes_back(state: PartitionState, sets: ReplicaSets) -> bool:
         told.setdefault(at, set()).add(broker)
     brokers = state.brokers
     members = set(brokers["broker"][brokers["member"]].tolist())
-    read = members | set(brokers["broker"][(brokers["position"] != UNKNOWN).any(axis=1)].tolist())
+    read = members | set(brokers["broker"][_was_read(state)].tolist())
     for at in sorted(told):
         if (told[at] - members) & read:
             return True

@@ -446,6 +446,7 @@ class Answers:
         return policy | {
             "asked_at_ms": self.asked_at_ms,
             "leader": self.leader,
+            "leader_epoch": self.leader_epoch,
             "isr": list(self.isr),
             "assigned": list(self.assigned),
             "replicas": {str(b): _replica_json(a) for b, a in sorted(self.replicas.items())},

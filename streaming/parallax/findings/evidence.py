@@ -90,9 +90,16 @@ class _Recorded(_Part):
     sides: _Sides | None = None
 
 
+class _Led(_Part):
+    leader: int = NOBODY
+    leader_epoch: int = UNKNOWN
+    shows: bool = False
+
+
 class _Incident(_Part):
     ended: dict[str, int] = {}
     beside: list[int] = []
+    led: _Led = _Led()
 
 
 class _Proof(_Part):
@@ -129,6 +136,7 @@ class _Met(_Part):
 class _Evidence(_Part):
     asked_at_ms: Annotated[int, Field(ge=0, le=_LAST_MS)] = 0
     leader: int = NOBODY
+    leader_epoch: int = UNKNOWN
     assigned: list[int] = []
     replicas: dict[_BrokerId, _Replica] = {}
     sides: _Sides | None = None

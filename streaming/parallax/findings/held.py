@@ -36,6 +36,7 @@ from parallax.findings.members import (
     count,
 )
 from parallax.findings.summary import counted_in_words
+from parallax.findings.who_led import NOT_KNOWN, WhoLed
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, hash_halves
 from parallax.moments import milliseconds
@@ -89,6 +90,7 @@ class Outcome:
             again when that finding ends.
         group: the group in which the member counts, if it is proven.
         proof: the answers that prove the member; None where it is not proven.
+        led: who led when the replicas were asked; it does not say what the leader shows.
         resolution: why the member is not wrong any more.
         reason: why the member is undecided.
         counts: what the member's probes have counted so far, this one included.
@@ -100,6 +102,7 @@ class Outcome:
     state: State
     group: Group | None = None
     proof: Proof | None = None
+    led: WhoLed = NOT_KNOWN
     resolution: str = ""
     reason: str = ""
     counts: Counts = NO_COUNTS
@@ -409,8 +412,8 @@ class Proven(Held):
         writing: whether an event of the incident is being written.
         retry_at: after a failed write, no event is made before this time; seconds of the monotonic clock.
         is_asked: whether a probe of members has come back since the last event was written.
-        proofs: the proofs of a few members, kept as examples. The last proof was made last, so it names the present
-            leader.
+        proofs: the proofs of a few members, kept as examples.
+        led: who led at the newest look at members, and whether that leader shows some of them wrongly.
         ended: how many members are not wrong any more, by `Resolution`.
         sampled: by class of members (`classes`), how many of the class samples have asked about so far. A sample is a
             probe of some members of one class; the next sample asks about the next ones.
@@ -423,6 +426,7 @@ class Proven(Held):
     retry_at: float = -_NEVER
     is_asked: bool = False
     proofs: list[Proof] = field(default_factory=list)
+    led: WhoLed = NOT_KNOWN
     ended: Counter[str] = field(default_factory=Counter)
     sampled: Counter[int] = field(default_factory=Counter)
     beside: frozenset[int] = frozenset()
@@ -450,8 +454,8 @@ class Proven(Held):
 
     @property
     def leads(self) -> bool:
-        """Whether the leader shows its consumers some member wrongly, by the kept proofs or the last event."""
-        return is_led(self.group, self.tally, self.proofs, self.event)
+        """Whether the leader shows its consumers some member wrongly."""
+        return is_led(self.tally, self.led)
 
     def add(self, claims: Sequence[Claim], state: State, asked_ms: int = 0, *, again: bool = False) -> None:
         """Add proven members; a member that is known already is replaced.
@@ -490,6 +494,7 @@ class Proven(Held):
             return
         told = tally_of(event)
         self.beside = frozenset(told.beside)
+        self.led = WhoLed.of(event) if event.stands else NOT_KNOWN
         if not is_known and event.stands:
             self.ended = Counter(told.ended)
         if not is_known and (event.stands or told.in_part):
@@ -523,7 +528,7 @@ class Proven(Held):
         """Mark all members as over, and drop what was kept for events, because the incident is over."""
         self.members.rows["state"][self.members.are(*OPEN)] = State.OVER
         self.ended.clear()
-        self.proofs, self._tally, self.beside = [], None, frozenset()
+        self.proofs, self.led, self._tally, self.beside = [], NOT_KNOWN, None, frozenset()
 
     def forget(self) -> None:
         """Drop the members that are over, to free memory.
@@ -662,6 +667,7 @@ class Proven(Held):
         self.let_go(np.flatnonzero(self.members.are(State.EXPLAINED)))
         self._tally = None
         self.show([o.proof for o in outcomes if o.proof is not None], afresh=True)
+        self._note_leader(outcomes)
         if changed and page.is_sample:
             self.round += 1  # What happened to some may have happened to all: ask about each.
         return left
@@ -684,16 +690,24 @@ class Proven(Held):
     def show(self, proofs: Sequence[Proof], *, afresh: bool = False) -> None:
         """Keep a few proofs as examples for the incident's events (``proofs``).
 
-        It also notes which brokers show the same as the accused by any of the given proofs (``beside``).
+        It also notes what all of the given proofs say of the leader (``led``), and which brokers show the same as the
+        accused by any of them (``beside``).
 
         Args:
-            proofs: the newest proofs, of which the last is kept in any case; if empty, nothing changes.
-            afresh: whether to drop the examples that were kept until now. If False, they come first.
+            proofs: the newest proofs; if empty, nothing changes.
+            afresh: whether to drop the examples that were kept until now, and what they said of the leader. If False,
+                they come first.
         """
         if proofs:
             self.beside = self.beside.union(*(beside(p.claim, p.decision, p.answers) for p in proofs))
-            kept = [*([] if afresh else self.proofs[: PROOFS - 1]), *proofs]
-            self.proofs = [*kept[: PROOFS - 1], proofs[-1]]
+            self.proofs = [*([] if afresh else self.proofs), *proofs][:PROOFS]
+            looks = [proof.led(self.group.broker) for proof in proofs]
+            self.led = self.led.or_rather(looks) if afresh else self.led.then(*looks)
+
+    def _note_leader(self, outcomes: Iterable[Outcome]) -> None:
+        """Note who led by members that a probe has decided without proving them; the accused, if it leads, is wrong."""
+        decided = [one.led for one in outcomes if one.proof is None and one.state is not State.UNDECIDED]
+        self.led = self.led.then(*(replace(one, shows=one.leader == self.group.broker != NOBODY) for one in decided))
 
 
 def state_of(event: Finding) -> State:

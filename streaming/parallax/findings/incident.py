@@ -36,6 +36,7 @@ from parallax.findings.members import OPEN, Array, Group, MemberRow, Members, St
 from parallax.findings.onset import ONSETS, SINCE_EPOCH, Onset, noted, onsets_in, since_epoch
 from parallax.findings.shown import Shown
 from parallax.findings.summary import incident, variant_of_many
+from parallax.findings.who_led import WhoLed
 from parallax.kinds import KINDS, OUTCOME_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingStatus, Rule, Severity, id_of
 from parallax.moments import from_milliseconds
@@ -54,6 +55,14 @@ class Proof:
     claim: Claim
     decision: Decision
     answers: Answers
+
+    def led(self, accused: int) -> WhoLed:
+        """Return who led when the proof was made, and whether that leader shows the member as the accused does.
+
+        Args:
+            accused: the accused of the group that counts the member; `NOBODY` for differences without direction.
+        """
+        return WhoLed.at(self.answers, shows=is_exposed(accused, self.decision, self.answers))
 
     def as_json(self) -> dict[str, Any]:
         """Return the proof as values for JSON, in the form that an incident's evidence holds."""
@@ -116,6 +125,7 @@ def incident_event(
     tally: Tally,
     members: Members,
     proofs: Sequence[Proof],
+    led: WhoLed,
     known: Finding | None,
     at: datetime,
     singles: Sequence[Finding] = (),
@@ -129,16 +139,16 @@ def incident_event(
         tally: how many members it counts, and what came of the other members.
         members: the group's members, of which some are named in the evidence.
         proofs: proofs of single members, to be shown as examples; if empty, the proofs of the last event are kept.
+        led: who led at the newest look at what the incident counts.
         known: the incident's last event; None for a new incident.
         at: when it was decided.
-        singles: single findings that become part of the incident. If one of them is exposed, the incident is.
+        singles: single findings that become part of the incident.
         repaired: what is on record of the incident's repairs.
     """
     status = tally.status if tally.count else FindingStatus.RESOLVED
     before = {} if known is None else evidence_of(known)
-    exposed = is_led(group, tally, proofs, known, singles)
-    is_shown = exposed and status is not FindingStatus.RESOLVED
-    leaders = {proofs[-1].answers.leader} - {NOBODY} if proofs and is_shown else set()
+    exposed = is_led(tally, led)
+    leaders = {led.leader} - {NOBODY} if exposed and status is not FindingStatus.RESOLVED else set()
     showed = leaders | _showed(group, tally, proofs, (known, *singles))
     evidence: dict[str, Any] = {
         "incident": {
@@ -152,6 +162,7 @@ def incident_event(
             "shown": tally.shown,
             "in_part": tally.in_part,
             "beside": list(tally.beside),
+            "led": led.as_json(),
         },
         "proofs": [proof.as_json() for proof in proofs[:PROOFS]] or before.get("proofs", []),
         VARIANT: str(variant_of_many(group)),
@@ -217,39 +228,19 @@ def _onsets(before: Mapping[str, Any], singles: Iterable[Finding]) -> dict[int, 
     return found
 
 
-def is_led(
-    group: Group, tally: Tally, proofs: Sequence[Proof], known: Finding | None, singles: Iterable[Finding] = ()
-) -> bool:
+def is_led(tally: Tally, led: WhoLed) -> bool:
     """Whether the leader shows its consumers something that an incident counts.
 
-    It does if a counted member has spread. It does not if the replicas agree again about all. Otherwise proofs say it,
-    or the incident's last event where there are none.
+    It does if a counted member has spread. It does not if the replicas agree again about all. Otherwise the newest look
+    says it: what a leader before showed may be right on the present one.
 
     Args:
-        group: what the members have in common.
         tally: how many members the incident counts.
-        proofs: proofs of some members, the newest last.
-        known: the incident's last event; None for a new incident.
-        singles: single findings that become part of the incident.
+        led: who led at the newest look at them.
     """
     if tally.on_all or tally.status is FindingStatus.UNSETTLED:
         return tally.on_all
-    leads = any_exposed(group.broker, proofs) if proofs else known is not None and known.exposed
-    return leads or any(single.exposed for single in singles)
-
-
-def any_exposed(accused: int, proofs: Sequence[Proof]) -> bool:
-    """Whether the leader shows its consumers some proven member wrongly.
-
-    Only proofs that were made under the same leader as the last one count. The key of an older proof may be right on
-    the present leader.
-
-    Args:
-        accused: the group's accused; `NOBODY` for differences without direction.
-        proofs: proofs of some members, the newest last.
-    """
-    led = [proof for proof in proofs if proof.answers.leader == proofs[-1].answers.leader]
-    return any(is_exposed(accused, proof.decision, proof.answers) for proof in led)
+    return led.shows
 
 
 def group_of(finding: Finding) -> Group:

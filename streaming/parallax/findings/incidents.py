@@ -25,7 +25,15 @@ import numpy as np
 from parallax.findings.acknowledgement import Extent, is_by_a_person, status_of, still_acknowledged, worsened
 from parallax.findings.claim import Claim
 from parallax.findings.ended import NO_REPAIR
-from parallax.findings.finding import Finding, Repaired, asked_ms, claim_of, evidence_of, never_repaired
+from parallax.findings.finding import (
+    Finding,
+    Repaired,
+    asked_ms,
+    claim_of,
+    evidence_of,
+    has_spread,
+    never_repaired,
+)
 from parallax.findings.held import NOT_PROBED, Held, Outcome, Page, Proven, Waiting, remembering, state_of
 from parallax.findings.incident import (
     group_of,
@@ -36,6 +44,7 @@ from parallax.findings.incident import (
     tally_of,
 )
 from parallax.findings.members import OPEN, WAITING, Array, Group, MemberRow, Members, State, divergence
+from parallax.findings.who_led import WhoLed
 from parallax.kinds import KINDS, TOMBSTONE_KINDS, TRANSACTION_KINDS, refines
 from parallax.model import NOBODY, UNKNOWN, FindingStatus, Rule, TopicPartition
 from parallax.moments import milliseconds
@@ -545,6 +554,7 @@ class Incidents:
                 proven.forget()
             if self._report_at(proven) > now:
                 continue
+            proven.led = proven.led.then(*map(WhoLed.of, self._singles.get(group, {}).values()))
             event = self._event(proven, at)
             known = proven.event
             if event.stands and known is not None and known.status is FindingStatus.ACKNOWLEDGED:
@@ -578,6 +588,7 @@ class Incidents:
             lowest=min(offsets, default=-1),
             highest=max(offsets, default=-1),
             status=FindingStatus.CONFIRMED if singles else proven.tally.status,
+            on_all=proven.tally.on_all or any(map(has_spread, singles)),
             beside=tuple(sorted(proven.beside)),
         )
         if not len(members) and singles:
@@ -586,7 +597,8 @@ class Incidents:
         finding_id = incident_id(self.cluster_id, group)
         known = proven.event
         repaired = NO_REPAIR if tally.count or known is None else self._repaired(known)
-        return incident_event(finding_id, group, tally, members, proven.proofs, known, at, singles, repaired)
+        proofs, led = proven.proofs, proven.led
+        return incident_event(finding_id, group, tally, members, proofs, led, known, at, singles, repaired)
 
     def _report_at(self, proven: Proven) -> float:
         """Return when an event of a group is due; infinite where there is none to report.

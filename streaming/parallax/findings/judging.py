@@ -41,6 +41,7 @@ from parallax.findings.onset import asked_at, showing_otherwise
 from parallax.findings.shown import Shown
 from parallax.findings.summary import blocked_at
 from parallax.findings.tasks import Task, Tasks
+from parallax.findings.who_led import WhoLed
 from parallax.kinds import KEY_KINDS, KINDS, OPEN_KINDS, TOMBSTONE_KINDS, TRANSACTION_KINDS, refines
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus
 from parallax.moments import milliseconds
@@ -131,7 +132,8 @@ class Judging:
         left: list[Claim] = []
         if page.is_proven and outcome.state is State.OVER and _is_over(decision) and not leans_on:
             left = self._left_by_member(page, claim, decision, answers, when)
-        return replace(outcome, counts=task.counts, left=tuple(left), rest=rest, left_out=left_out)
+        led = WhoLed.at(answers, shows=False)
+        return replace(outcome, led=led, counts=task.counts, left=tuple(left), rest=rest, left_out=left_out)
 
     def _left_by_member(
         self, page: Page, claim: Claim, decision: Decision, answers: Answers, when: datetime

@@ -10,6 +10,7 @@ from parallax.findings.about import VARIANT
 from parallax.findings.answers import ABORTED
 from parallax.findings.claim import is_direct_end
 from parallax.findings.finding import Finding, evidence_of
+from parallax.findings.who_led import WhoLed
 from parallax.kinds import SHOWING_OLDER
 from parallax.model import NOBODY, UNKNOWN, FindingKind
 from parallax.sides import Side, against, outcomes_on, parsed
@@ -57,7 +58,7 @@ class Shown:
         of_key = frozenset(recorded.get("beside") or ()) if evidence.get(VARIANT) in SHOWING_OLDER else frozenset()
         many = evidence.get("incident")
         of_members = frozenset(many.get("beside") or ()) if isinstance(many, dict) else frozenset()
-        led = next((proof.get("leader", NOBODY) for proof in reversed(evidence.get("proofs") or ())), NOBODY)
+        led = WhoLed.of(finding).leader
         return cls(
             finding=finding,
             leader=int(evidence.get("leader", NOBODY)),
@@ -68,7 +69,7 @@ class Shown:
             outcomes=_by_broker(recorded.get("outcomes")),
             was_accused=frozenset(recorded.get("was_accused") or ()),
             beside=of_key | of_members,
-            led=int(evidence.get("leader", led)),
+            led=led,
             leads_alike=led if finding.exposed and led in of_members else NOBODY,
         )
 

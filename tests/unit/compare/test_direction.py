@@ -243,6 +243,29 @@ def test_each_record_directly_before_a_missed_end_marker_is_judged_though_no_end
     assert [one for one in wrong if one[0] == "aborted_record_committed"] == (expected if shows == COMMITTED else [])
 
 
+@pytest.mark.parametrize("end", ["not read", "read later", "read with it"])
+def test_a_transaction_whose_end_is_proven_is_suspected_with_all_of_its_records(
+    comparison: Comparison, end: str
+) -> None:
+    rows = {shows: [record(i, key, "V", pid=9, outcome=shows) for i, key in enumerate("KL")] for shows in _OUTCOMES}
+    ended = [*rows[ABORTED], abort(2, 9), filler(3)]
+    comparison.feed(tick(0, everywhere(8)), *(shown(view, b, ended, 4) for view in (RU, RC) for b in (1, 2)))
+    mine, rest = [*rows[COMMITTED], filler(3)], [record(5, "M", "W", pid=9, outcome=COMMITTED), commit(6, 9), filler(7)]
+    if end == "read with it":
+        comparison.feed(both(3, [*mine, *rest], 8, 20), *(both(b, rest, 8) for b in (1, 2)))
+    else:
+        comparison.feed(both(3, mine, 4, 20))
+    if end == "read later":
+        comparison.feed(*(both(b, rest, 8) for b in BROKERS))
+    settle(comparison, 8)
+    (one,) = [s.accusation for s in comparison.suspects if s.broker == 3]
+    assert (one.kind, one.offset, one.transaction_start_offset) == ("aborted_record_committed", 0, 0)
+    assert (one.observations["offsets"], len(one.observations["keys"])) == ([0, 1], 1)
+
+
+_OUTCOMES = (COMMITTED, ABORTED)
+
+
 def test_who_shows_another_record_there_does_not_show_a_tombstone_that_an_election_cut() -> None:
     comparison = Comparison()
     first, filled = record(0, "K", "V", leader_epoch=1), record(2, "z", "y", leader_epoch=3)

@@ -457,6 +457,35 @@ def test_a_replica_that_takes_the_place_of_one_that_is_away_defers_nothing(leave
     made.agrees()
 
 
+@pytest.mark.parametrize("back", [(4,), (2, 4)], ids=["while another is away", "with another"])
+def test_a_replica_that_left_before_it_was_read_is_compared_whole_once_it_is_given_back(
+    back: tuple[int, ...],
+) -> None:
+    logs = logs_of(transactional=False)
+    logs[4] = list(logs[1])
+    made = Compared(logs)
+
+    def read(n: int, *brokers: int, members: tuple[int, ...] = BROKERS) -> None:
+        rows: list[Row] = []
+        for view, broker in [(view, broker) for broker in brokers for view in (RU, RC)]:
+            start, made.at[view, broker] = made.at[view, broker], n * BATCH
+            more = (
+                {"event": ReadEvent.PARTITION_ADDED, "high_watermark": n * BATCH} if broker == 4 and not start else {}
+            )
+            rows += shown(view, broker, logs[broker][start : n * BATCH], n * BATCH, 1000 + n, **more)
+        told = tick(1000 + n, dict.fromkeys(logs, n * BATCH), brokers=(*BROKERS, 4))
+        made.take([*rows, *({**row, "replicas": members} for row in told if row["broker"] in members)])
+
+    read(1, *BROKERS, members=(*BROKERS, 4))
+    for n in range(2, 20):
+        read(n, 1, 3)
+    assert made.is_withholding
+    read(20, 1, 3, *back, members=(*BROKERS, 4))
+    read(21, *BROKERS, 4, members=(*BROKERS, 4))
+    assert made.said == {"later": set(), "at once": set()}
+    assert made.compared_up_to == (21 * BATCH, 21 * BATCH)
+
+
 def test_before_a_log_that_was_truncated_everything_is_taken_up() -> None:
     made = outage(logs_of(transactional=True))
     cut = [row for view in (RU, RC) for row in shown(view, 1, [], 18 * BATCH, 3000, event=ReadEvent.LOG_TRUNCATED)]

@@ -472,22 +472,6 @@ def test_an_incident_that_counts_one_more_is_reported_by_who_leads_then() -> Non
     assert (life.counts, life.open[0].exposed) == ([2 * ALONE + 1], True)
 
 
-def test_an_incident_that_is_made_of_single_findings_is_exposed_where_any_of_them_is() -> None:
-    def leading(claim: Claim) -> Answers:
-        return values(newest(3), NOTHING, leader=2 if claim.key_hash_lo == 0 else 1)
-
-    life = Flood()
-    for key in range(ALONE + 1):
-        life.suspect(lost(key))
-        life.settle(leading)
-    (event,) = life.open
-    assert event.is_incident
-    singles = [e for e in life.table if not e.is_incident and e.status is FindingStatus.CONFIRMED]
-    assert [e.exposed for e in singles] == [True] + [False] * (len(singles) - 1)
-    assert event.exposed
-    assert "If broker 2 becomes the leader" not in event.summary
-
-
 def test_an_incident_goes_by_the_first_look_at_which_a_finding_that_became_part_of_it_saw_it() -> None:
     life = flood(range(ALONE), at_once=1)
     seen = [onsets_in(evidence_of(one)) for one in life.open]
