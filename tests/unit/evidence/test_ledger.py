@@ -210,3 +210,9 @@ def test_a_reading_of_what_may_all_be_cleaned_is_not_in_time() -> None:
     ledger.led(0, 9)
     ledger.read(2, Reading(0, 9, 0, 0))
     assert ledger.timely() == ledger.timely_of(2) == []
+
+
+def test_a_high_watermark_that_was_reported_only_after_a_time_says_nothing_of_it() -> None:
+    ledger = Ledger(1_000)
+    ledger.led(2_000, 5)
+    assert [ledger.cleaned_to(at) for at in (1_999, 2_000, 3_000, 3_001)] == [None, 5, 5, None]

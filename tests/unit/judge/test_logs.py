@@ -150,3 +150,22 @@ def test_an_end_marker_of_a_cut_log_is_wrong_where_its_offset_was_read_in_time()
     scene.shows(1, record(8, epoch=1), epochs=HERE).shows(2, abort(5)).shows(3, record(8, epoch=1), epochs=HERE)
     scene.ledger.readings.clear()
     assert said(scene.read(1, start=5, end=6, epoch=1), "record") == {(2, frozenset(), frozenset(), False)}
+
+
+def test_a_newer_record_of_another_key_leaves_no_room_for_one_that_was_overwritten() -> None:
+    """All was read in time; a newer record of the same key might have superseded one like that at 5."""
+    for above, is_wrong in (
+        (record(8, key="L", epoch=1), True),
+        (commit(8, epoch=1), True),
+        (record(8, epoch=1), False),
+    ):
+        scene = Scene(9, in_sync=frozenset({1, 3}))
+        scene.shows(1, above, epochs=HERE).shows(2, record(5)).shows(3, above, epochs=HERE)
+        for offset in range(9):
+            scene.read(1, start=offset, end=offset + 1, epoch=1)
+        assert bool(said(scene, "record")) is is_wrong
+    older = Scene(9, in_sync=frozenset({1, 3}))
+    older.shows(1, record(3), epochs=HERE).shows(2, record(5)).shows(3, record(3), epochs=HERE)
+    for offset in range(9):
+        older.read(1, start=offset, end=offset + 1, epoch=1)
+    assert said(older, "record") == {(2, frozenset(), frozenset(), False)}

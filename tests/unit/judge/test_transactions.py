@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -175,3 +176,14 @@ def test_another_partition_says_nothing_of_a_transaction_that_may_be_of_version_
     scene = Scene(12).shows(1, *VERSION_2, written(4, of=5), commit(9, of=8))
     scene.ledger.elsewhere[PRODUCER, 6] = End.COMMIT
     assert options(scene, 4) == BOTH
+
+
+@pytest.mark.parametrize(("doubted", "missing"), [(4, ((5, 7),)), (7, ((5, 7),)), (6, ((5, 7), (6, 7)))])
+def test_of_end_markers_that_perhaps_stand_those_between_record_and_end_are_missing(
+    doubted: int, missing: tuple[tuple[int, int], ...]
+) -> None:
+    scene = Scene(9).shows(1, written(4), commit(7))
+    scene.ledger.fact(abort(doubted, epoch=4), 2, 0)
+    scene.ledger.fact(replace(abort(5, epoch=4), producer=8), 2, 0)
+    assert {fact.offset for fact in scene.case.doubted} == {5, doubted}
+    assert scene.case.transactions.of[4].missing == missing
