@@ -187,3 +187,34 @@ def test_of_end_markers_that_perhaps_stand_those_between_record_and_end_are_miss
     scene.ledger.fact(replace(abort(5, epoch=4), producer=8), 2, 0)
     assert {fact.offset for fact in scene.case.doubted} == {5, doubted}
     assert scene.case.transactions.of[4].missing == missing
+
+
+def test_of_many_records_those_before_one_end_marker_without_room_between_are_one_transaction() -> None:
+    facts = [written(1), written(2), written(3), commit(4), written(5), abort(6), written(7), written(8), commit(10)]
+    of = Scene(11).shows(1, *facts).case.transactions.of
+    assert of[1] is of[2] is of[3]
+    assert [of[offset].end for offset in (1, 5, 7)] == [End.COMMIT, End.ABORT, None]
+    assert of[7] is of[8]
+    assert [of[offset].end_marker for offset in (1, 5, 7)] == [4, 6, 10]
+    assert of[7].missing == ((9, 10),)
+
+
+def test_the_end_marker_of_each_record_may_lie_before_the_next_record() -> None:
+    of = Scene(9).shows(1, written(1), written(4), written(6), commit(8)).case.transactions.of
+    assert [of[offset].missing for offset in (1, 4, 6)] == [((2, 4),), ((5, 6),), ((7, 8),)]
+    assert [of[offset].end_marker for offset in (1, 4, 6)] == [8, 8, 8]
+
+
+@pytest.mark.parametrize(("end", "is_open"), [(5, True), (6, False)])
+def test_what_the_leaders_log_does_not_reach_may_be_open(end: int, is_open: bool) -> None:
+    """The records at 4 and 5 are of one transaction, of which nobody knows the end."""
+    scene = Scene(6).read(2, written(4), written(5)).shows(1, high_watermark=4, log_end=end)
+    scene.shows(2, written(4), written(5))
+    assert options(scene, 4) == ((*BOTH, End.OPEN) if is_open else BOTH)
+    assert scene.case.transactions.of[4].missing == ((6, 7),)
+
+
+def test_what_may_have_ended_below_the_last_stable_offset_of_a_leader_that_was_not_asked_is_not_open() -> None:
+    for stable, found in ((4, (*BOTH, End.OPEN)), (5, BOTH)):
+        scene = Scene(9).shows(1, written(4), open=None, last_stable=stable)
+        assert options(scene, 4) == found
