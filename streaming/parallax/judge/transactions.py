@@ -168,8 +168,11 @@ class Transactions:
             if since is None or epochs or name <= since or group.end is not None:
                 yield group
                 continue
-            own = next((m for m in self.markers.get(group.producer, ()) if facts[m].producer_epoch == name), UNKNOWN)
-            end = facts[own].end if own > group.offsets[-1] else None
+            *_, last = group.offsets
+            marks = self.markers.get(group.producer, [])
+            behind = marks[bisect_right(marks, last) :]
+            own = next((mark for mark in behind if facts[mark].producer_epoch == name), UNKNOWN)
+            end = facts[own].end if own != UNKNOWN else None
             if end is not None:
                 yield replace(group, options=(end,), end_marker=own, missing=())
                 continue

@@ -265,7 +265,7 @@ def test_a_record_that_may_have_been_ended_by_its_own_marker_was_ended_by_no_oth
 
 
 def test_an_end_marker_of_the_transactions_own_name_is_of_no_other_transaction() -> None:
-    """Of version 2: another partition shows that the record at 4 was committed; broker 2 shows a marker that was cut."""
+    """Of version 2: another partition shows that the record at 4 was committed; what broker 2 shows was cut."""
     here, stands = ((0, 0), (1, 7)), (written(1, key="L", of=5), commit(2, of=6), written(4, of=6))
     for of, wrong in ((7, set()), (8, {accused(2, past=True)})):
         scene = Scene(12, in_sync=frozenset({1, 3}))

@@ -218,3 +218,9 @@ def test_what_may_have_ended_below_the_last_stable_offset_of_a_leader_that_was_n
     for stable, found in ((4, (*BOTH, End.OPEN)), (5, BOTH)):
         scene = Scene(9).shows(1, written(4), open=None, last_stable=stable)
         assert options(scene, 4) == found
+
+
+def test_an_end_marker_of_the_transactions_name_below_its_records_ends_nothing() -> None:
+    """No broker writes that: it shows that names do not mean what they should."""
+    facts = [*VERSION_2, abort(3, of=7), written(4, of=6), commit(9, of=8)]
+    assert options(Scene(12).shows(1, *facts), 4) == BOTH
