@@ -36,7 +36,7 @@ class Partition:
     replicas: frozenset[int]
     compacted: bool
     deletes: bool
-    unclean: bool = True
+    unclean: bool
 
 
 @dataclass

@@ -177,3 +177,15 @@ def test_one_in_sync_is_a_witness_though_another_leads() -> None:
     scene = Scene(9, leader=2).shows(1, high_watermark=8).shows(2, written(4), **OPEN).shows(3, written(4), **OPEN)
     scene.ledger.stable.clear()
     assert set(frozen(scene)) == {2, 3}
+
+
+def test_a_last_stable_offset_proves_nothing_where_another_leader_wrote_the_last_offset_of_that_log() -> None:
+    """Broker 3 is in sync and holds epoch 0 up to 8, where epoch 1 begins in the leader's log."""
+    here = ((0, 0), (1, 8))
+    scene = Scene(9)
+    for broker, epochs in ((1, here), (2, here), (3, ((0, 0),))):
+        scene.shows(broker, written(4), record(7), epochs=epochs, **OPEN)
+    scene.ledger.stable = {Stable(0, 5, 9, 0)}
+    assert frozen(scene) == {}
+    scene.ledger.stable = {Stable(0, 5, 8, 0)}
+    assert set(frozen(scene)) == {1, 2, 3}

@@ -86,3 +86,9 @@ def test_an_end_marker_is_of_no_key() -> None:
 def test_a_record_below_a_log_start_that_perhaps_stands_is_not_judged() -> None:
     scene = Scene(9, deletes=True, leader=1).read(2, record(3, key="L"), VALUE).shows(2, log_start=4).shows(3)
     assert set(scene.judged.right) == {"K"}
+
+
+def test_what_all_show_that_was_there_when_they_differed_settles_nothing() -> None:
+    scene = Scene(9, differed={"K": 4}).shows(1, VALUE).shows(2, VALUE).shows(3, VALUE)
+    assert [(one.key, one.since) for one in scene.judged.unsettled] == [("K", 4)]
+    assert scene.judged.differed == {"K": 4}
