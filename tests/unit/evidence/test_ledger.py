@@ -256,3 +256,39 @@ def test_a_part_keeps_the_records_of_its_keys_and_all_of_those_who_wrote_them_in
         part = ledger.part(keys, producers, offsets)
         assert sorted(place.offset for place in part.facts) == kept
         assert sorted(part.at) == kept
+
+
+def test_a_look_is_of_the_epochs_of_its_last_batches() -> None:
+    epochs = ((0, 0), (1, 3), (2, 8))
+    scene = Scene(9).shows(1, written(2), record(6, epoch=1), record(7, epoch=1), epochs=epochs)
+    assert scene.ledger.own[1] == [Reading(0, 9, 100_000, 2)]
+    assert scene.ledger.stable == {Stable(0, 9, 9, 2)}
+    assert scene.ledger.outcomes[1] == {Place(2, 0): Ended(End.COMMIT, 9, 2)}
+    assert scene.ledger.epoch_ends == {0: {(3, Place(8, 2))}, 1: {(8, Place(8, 2))}}
+    look = scene.looks[1]
+    behind = Ledger(1_000)
+    behind.look(replace(look, tops=look.tops[:-1]), leads=False)
+    assert (behind.own[1], behind.stable) == ([Reading(0, 9, 100_000, 1)], set())
+
+
+def test_a_part_of_everything_is_a_copy() -> None:
+    epochs = ((0, 0), (1, 6))
+    scene = (
+        Scene(9).read(1, record(0), written(4), commit(5)).shows(1, record(0), written(4), epochs=epochs, open={7: 4})
+    )
+    ledger = scene.shows(2, written(4, "other"), record(8, epoch=1), epochs=epochs).ledger
+    ledger.elsewhere[7, 3] = End.COMMIT
+    ledger.ended(2, Place(4, 0), Ended(End.ABORT, 9, 0))
+    ledger.led(200_000, 9)
+    ledger.timely()
+    ledger.read(1, Reading(0, 9, 300_000, 1))
+    part = ledger.part({"K"}, {7}, set())
+    assert part == ledger
+    part.fact(record(7), 3, 0)
+    part.started(3, 1, 9)
+    part.led(300_000, 9)
+    part.replaced(1)
+    part.timely()
+    assert ledger.part({"K"}, {7}, set()) == ledger
+    assert 3 not in ledger.log_starts
+    assert part != ledger

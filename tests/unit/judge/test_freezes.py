@@ -189,3 +189,13 @@ def test_a_last_stable_offset_proves_nothing_where_another_leader_wrote_the_last
     assert frozen(scene) == {}
     scene.ledger.stable = {Stable(0, 5, 8, 0)}
     assert set(frozen(scene)) == {1, 2, 3}
+
+
+def test_those_that_hold_it_open_are_not_all_where_another_has_seen_it_end() -> None:
+    scene = Scene(9).shows(1, high_watermark=8).shows(2, written(4), **OPEN).shows(3, written(4), **OPEN)
+    scene.ledger.stable.clear()
+    assert {(v.accused, v.everywhere) for v in scene.judged.verdicts} == {(2, False), (3, False)}
+    moved = Scene(9, replicas=frozenset({2, 3})).read(1, *HELD).shows(1, *HELD)
+    moved.shows(2, written(4), **OPEN).shows(3, written(4), **OPEN)
+    found = {(v.accused, v.right, v.everywhere) for v in moved.judged.verdicts if v.about == "freeze"}
+    assert found == {(2, frozenset({1}), False), (3, frozenset({1}), False)}, "1 is no replica any more, and is right"
