@@ -211,3 +211,11 @@ def test_a_record_written_again_is_the_same_if_key_and_value_are() -> None:
         scene = Scene(9, in_sync=frozenset({1, 3}))
         scene.shows(1, new, epochs=HERE).shows(2, old).shows(3, new, epochs=HERE)
         assert bool(said(scene, "record")) is is_wrong
+
+
+def test_a_replica_that_has_not_come_to_a_record_has_not_lost_it_and_not_all_have() -> None:
+    for top, lost in ((5, {1, 2}), (6, {1, 2, 3})):
+        scene = Scene(9, compacted=False, deletes=True).read(1, record(5)).shows(1).shows(2)
+        found = said(scene.shows(3, high_watermark=top), "record")
+        assert {who for who, *_ in found} == lost
+        assert {everywhere for *_, everywhere in found} == {top == 6}
