@@ -225,7 +225,7 @@ def test_a_reading_of_no_offset_is_ignored() -> None:
     assert (ledger.readings, ledger.own) == ([], {})
 
 
-def test_the_end_markers_behind_an_offset_are_those_of_the_producer_that_the_broker_has_shown_above() -> None:
+def test_the_end_markers_behind_an_offset_are_the_producers_that_the_broker_has_shown() -> None:
     scene = Scene(9).read(1, written(4), commit(4, epoch=1), record(5), commit(6), replace(commit(7), producer=8))
     scene.read(1, written(8)).read(2, commit(8, epoch=1))
     assert scene.ledger.ends_behind(1, 7, 4) == [Place(6, 0)]

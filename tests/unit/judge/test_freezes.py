@@ -179,7 +179,7 @@ def test_one_in_sync_is_a_witness_though_another_leads() -> None:
     assert set(frozen(scene)) == {2, 3}
 
 
-def test_a_last_stable_offset_proves_nothing_where_another_leader_wrote_the_last_offset_of_that_log() -> None:
+def test_a_last_stable_offset_proves_nothing_of_a_log_whose_last_offset_was_overwritten() -> None:
     """Broker 3 is in sync and holds epoch 0 up to 8, where epoch 1 begins in the leader's log."""
     here = ((0, 0), (1, 8))
     scene = Scene(9)

@@ -192,7 +192,7 @@ def test_of_several_holes_where_nothing_is_compacted_each_is_said() -> None:
     assert [v.offset for v in scene.judged.verdicts if v.about == "record"] == [1, 5, 7]
 
 
-def test_an_end_marker_written_again_is_the_same_if_it_ends_a_transaction_of_the_same_producer_alike() -> None:
+def test_an_end_marker_written_again_is_the_same_if_producer_and_outcome_are() -> None:
     new = commit(5, epoch=1)
     for old, is_wrong in (
         (commit(5), False),

@@ -10,7 +10,7 @@ import pytest
 from parallax.evidence.atoms import End, Ended, Place, Reading
 from parallax.judge.verdicts import About
 from tests.unit.evidence.scene import PRODUCER, Scene, abort, commit, record, written
-from tests.unit.judge.test_outcomes import AS_ABORTED, HELD, MISSED, ROOMY, accused, said
+from tests.unit.judge.ended import AS_ABORTED, HELD, MISSED, ROOMY, accused, said
 
 Epochs = tuple[tuple[int, int], ...]
 
@@ -92,7 +92,7 @@ def test_of_records_of_a_transaction_those_between_first_and_end_say_who_is_righ
         }
 
 
-def test_of_several_transactions_that_a_replica_held_open_those_of_known_records_are_looked_at() -> None:
+def test_of_several_transactions_that_were_held_open_those_of_known_records_count() -> None:
     other = replace(commit(5), producer=8)
     scene = Scene(9).read(1, record(1, key="L"), other, *MISSED, abort(8)).shows(1).shows(2).shows(3)
     scene.ledger.fact(abort(8), 2, 0)
@@ -102,7 +102,7 @@ def test_of_several_transactions_that_a_replica_held_open_those_of_known_records
     assert not [one for one in scene.judged.undecided if one.about is About.OUTCOME]
 
 
-def test_a_transaction_that_is_perhaps_open_still_or_was_in_another_log_says_nothing_of_its_end() -> None:
+def test_a_transaction_that_may_still_be_open_or_was_in_another_log_has_no_known_end() -> None:
     for is_open in ({PRODUCER: 4}, None):
         held = Scene(9).read(1, *MISSED, abort(8)).shows(1).shows(2, open=is_open).shows(3)
         held.ledger.fact(abort(8), 2, 0)
@@ -192,7 +192,7 @@ def test_an_outcome_whose_end_marker_was_cut_counts_only_while_the_record_is_hel
         assert said(scene) == wrong
 
 
-def test_what_a_part_shows_counts_if_it_is_of_the_current_log_and_below_the_last_stable_offset() -> None:
+def test_what_a_part_shows_counts_below_the_last_stable_offset_of_the_current_log() -> None:
     part = {"asked": frozenset({4, 5}), **AS_ABORTED}
     for stable, wrong in ((4, set()), (5, {accused(2)})):
         scene = Scene(9).shows(1, *HELD).shows(2, *HELD, **part).shows(3, *HELD)
@@ -237,7 +237,7 @@ def test_of_several_missed_end_markers_each_is_looked_at_by_itself() -> None:
     assert {(one.broker, one.offset) for one in undecided} == {(2, 1)}
 
 
-def test_beyond_the_last_stable_offset_only_what_is_of_the_current_log_and_has_ended_was_ended() -> None:
+def test_beyond_the_last_stable_offset_an_ended_record_of_the_current_log_was_ended() -> None:
     here, held = ((0, 0), (1, 4)), (written(4, epoch=1), commit(6, epoch=1), abort(8, epoch=1))
     cut = Scene(9, in_sync=frozenset({1, 3})).shows(1, *held, epochs=here).shows(3, *held, epochs=here)
     assert said(cut.shows(2, written(4), abort(8), last_stable=4)) == set()

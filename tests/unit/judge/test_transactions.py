@@ -214,7 +214,7 @@ def test_what_the_leaders_log_does_not_reach_may_be_open(end: int, is_open: bool
     assert scene.case.transactions.of[4].missing == ((6, 7),)
 
 
-def test_what_may_have_ended_below_the_last_stable_offset_of_a_leader_that_was_not_asked_is_not_open() -> None:
+def test_below_the_last_stable_offset_of_the_leader_nothing_is_open_though_nobody_asked() -> None:
     for stable, found in ((4, (*BOTH, End.OPEN)), (5, BOTH)):
         scene = Scene(9).shows(1, written(4), open=None, last_stable=stable)
         assert options(scene, 4) == found
