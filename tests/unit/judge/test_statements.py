@@ -283,3 +283,15 @@ def test_a_record_that_a_replica_holds_still_is_not_missed() -> None:
     other.ledger.fact(written(8, epoch=4), 2, 0)
     other.ledger.fact(written(4), 2, 0)
     assert unknown_of_2(other)
+
+
+def test_after_a_record_whose_end_only_another_partition_shows_the_next_is_looked_at() -> None:
+    """Broker 2 has shown neither what ended the record at 4 nor the COMMIT at 9 behind the record at 8."""
+    facts = [written(1, key="L", of=5), commit(2, of=6), written(4, of=6), written(8, of=7)]
+    scene = Scene(12).read(1, *facts, commit(9, of=8)).shows(1).shows(2).shows(3)
+    for fact in facts:
+        scene.ledger.fact(fact, 2, 0)
+    scene.ledger.elsewhere[PRODUCER, 7] = End.ABORT
+    scene.ledger.readings.clear()
+    undecided = {(one.broker, one.offset) for one in scene.judged.undecided if one.about is About.OUTCOME}
+    assert undecided >= {(2, 4), (2, 8)}
