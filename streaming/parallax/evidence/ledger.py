@@ -162,7 +162,7 @@ class Ledger:
             self.ended(look.broker, place, Ended(end, look.last_stable, decided_in))
         top = look.high_watermark
         epoch = look.epoch_at(top - 1)
-        last = look.tops[-1].epoch if epoch == UNKNOWN and look.tops else epoch
+        last = look.tops[-1].epoch if look.tops else UNKNOWN
         self.read(look.broker, Reading(look.log_start, top, look.at, last))
         self.is_stable(Stable(look.log_start, look.last_stable, top, epoch))
         for producer, first in (look.open or {}).items():

@@ -90,9 +90,9 @@ class Lineage:
             epoch: the leader epoch of the last batch that was read of that log.
         """
         if epoch not in self._trusted:
-            steps = {0, *(top + 1 for top in self.tops.values()), *self._ledger.at}
             end = self._end(epoch)
-            steps |= {end} if end is not None and end < NEVER else set()
+            ends = () if end is None else (end,)
+            steps = {0, *ends, *(top + 1 for top in self.tops.values()), *self._ledger.at}
             doubtful = (o for o in sorted(steps) if self.of(Place(o, epoch)) is not Belongs.YES)
             self._trusted[epoch] = next(doubtful, NEVER)
         return self._trusted[epoch]
@@ -122,18 +122,17 @@ class Lineage:
         return self._entries[epoch]
 
     def _is_cut(self, place: Place) -> bool:
-        end = self._end(place.epoch)
-        if end is None or place.offset <= self.leader_tops.get(place.epoch, UNKNOWN):
+        end, held = self._end(place.epoch), _reaching(self.leader_tops, place.offset)
+        if end is None or place.epoch in held:
             return False
-        if any(epoch < place.epoch and top >= place.offset for epoch, top in self.leader_tops.items()):
-            return True  # Epochs only grow along a log.
-        return place.offset >= end
+        # Epochs only grow along a log.
+        return place.offset >= end or not held.isdisjoint(range(UNKNOWN, place.epoch))
 
     def _of(self, place: Place) -> Belongs:
-        newer = (epoch for epoch in self._ledger.at.get(place.offset, ()) if epoch > place.epoch)
-        if any(place.offset <= self.leader_tops.get(epoch, UNKNOWN) for epoch in newer):
+        held = _reaching(self.leader_tops, place.offset)
+        if any(epoch > place.epoch and epoch in held for epoch in self._ledger.at.get(place.offset, ())):
             return Belongs.NO
-        if place.offset <= self.leader_tops.get(place.epoch, UNKNOWN):
+        if place.epoch in held:
             return Belongs.YES
         if self._end(place.epoch) is None:
             return Belongs.PERHAPS
@@ -141,12 +140,13 @@ class Lineage:
             return Belongs.NO
         if not self._is_known(place.epoch):
             return Belongs.PERHAPS
-        if place.offset <= self.tops.get(place.epoch, UNKNOWN):
+        standing = _reaching(self.tops, place.offset)
+        if place.epoch in standing:
             return Belongs.YES
         if not self._is_whole:
             return Belongs.PERHAPS
-        above = [epoch for epoch, top in self.tops.items() if epoch >= place.epoch and top >= place.offset]
-        if any(not any(place.epoch <= cut < epoch for cut in self.cut_epochs) for epoch in above):
+        following = (range(place.epoch, epoch) for epoch in standing)
+        if any(epochs and self.cut_epochs.isdisjoint(epochs) for epochs in following):
             return Belongs.YES
         return Belongs.PERHAPS if any(cut >= place.epoch for cut in self.cut_epochs) else Belongs.YES
 
@@ -158,3 +158,8 @@ def _tops(looks: list[Look]) -> dict[int, int]:
         for top in look.tops:
             found[top.epoch] = max(found.get(top.epoch, UNKNOWN), top.offset)
     return found
+
+
+def _reaching(tops: Mapping[int, int], offset: int) -> set[int]:
+    """The epochs of which there is a batch at an offset or beyond."""
+    return {epoch for epoch, top in tops.items() if top >= offset}

@@ -55,6 +55,7 @@ def case_of(
         replicas=frozenset(answers.replicas),
         compacted=compacted,
         deletes=deletes,
+        unclean=True,
     )
     # What a cleaner had removed by the end of an answer was superseded by something below this offset.
     stable = max((answer.cleaned_below for answer in answers.replicas.values()), default=UNKNOWN)

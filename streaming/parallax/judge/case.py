@@ -36,7 +36,7 @@ class Partition:
     replicas: frozenset[int]
     compacted: bool
     deletes: bool
-    unclean: bool = True
+    unclean: bool
 
 
 @dataclass
@@ -104,15 +104,14 @@ class Case:
         end = self.top
         standing = {self.partition.leader, *self.partition.in_sync} & self.looks.keys()
         for producer in {producer for broker in standing for producer in self.looks[broker].open or ()}:
-            ends = self.transactions.markers.get(producer, [])
-            first = min(
-                (
-                    o
-                    for o, f in self.facts.items()
-                    if f.producer == producer and f.transactional and o > max(ends, default=UNKNOWN)
-                ),
-                default=end,
+            unended = (
+                offset
+                for offset, fact in self.facts.items()
+                if fact.producer == producer
+                and fact.transactional
+                and self.transactions.first_end(producer, offset) == UNKNOWN
             )
+            first = min(unended, default=end)
             for broker in standing:
                 begins = (self.looks[broker].open or {}).get(producer)
                 if (

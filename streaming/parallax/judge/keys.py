@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import prod
 
 from parallax.evidence.atoms import End, Fact, Place
@@ -187,24 +188,18 @@ class _Key:
         """
         records = {fact.offset for fact in (*self.facts, *self.doubted)}
         bounds = {one.bound for one in self.shown}
-        points = sorted({p for p in {*records, *(b - 1 for b in bounds), self.full - 1} if p >= 0})
         lowest = min(one.surely for one in self.shown)
-        gaps, before = list[Span](), UNKNOWN
-        for point in points:
-            end = point if point in records else point + 1  # A bound may itself be where something came and went.
-            if point > lowest and self.case.room.between(before, end):
-                first = before + 1
-                if self._matters(first):
-                    gaps.append((first, end))
-            before = point
-        return gaps
+        return [
+            (first, end)
+            for first, end in pairwise(sorted({0, *records, *(offset + 1 for offset in records), *bounds, self.full}))
+            if first not in records and end > lowest and self.case.room.between(first - 1, end) and self._matters(first)
+        ]
 
     def _matters(self, offset: int) -> bool:
         """Whether what lies at an offset changes what a replica is to show, or whether it is judged by that."""
         return any(
-            offset < self.full
-            if offset >= one.bound
-            else bisect_right(self.visible, offset) == bisect_left(self.visible, one.bound)
+            offset in range(one.bound, self.full)
+            or bisect_right(self.visible, offset) == bisect_left(self.visible, one.bound)
             for one in self.shown
         )
 

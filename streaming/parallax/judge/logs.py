@@ -63,7 +63,8 @@ def _may_have_gone(case: Case, fact: Fact) -> bool:
         return True
     if fact.end is not None:
         return False
-    newer = (f for f in case.facts.values() if f.end is None and f.key == fact.key and f.offset > fact.offset)
+    above = range(fact.offset, case.top)
+    newer = (f for f in case.facts.values() if f.end is None and f.key == fact.key and f.offset in above)
     return case.room.between(fact.offset, case.top) or any(newer)
 
 
@@ -98,10 +99,10 @@ def _lost(case: Case) -> Iterator[Verdict | Undecided]:
             continue
         read = {b for b, look in case.looks.items() if max(case.start, look.log_start) <= offset < look.high_watermark}
         lacking = frozenset(b for b in read if offset not in held[b] and case.looks[b].lacks(fact.place))
+        if not lacking:
+            continue
         group = case.transactions.of.get(offset) if fact.transactional else None
         options = (End.COMMIT,) if group is None else group.options
-        if not lacking or options == (End.ABORT,):
-            continue
         holders = frozenset(broker for broker, look in case.looks.items() if fact.place in look.facts)
         worlds = [World(lacking if option is not End.ABORT else frozenset()) for option in options]
         missing = () if group is None else group.missing

@@ -121,7 +121,7 @@ class Outcomes:
             others = (
                 outcome is not marker.end
                 for place, outcome in look.outcomes.items()
-                if first <= place.offset < marker.offset and look.facts[place].producer == group.producer
+                if place.offset in range(first, marker.offset) and look.facts[place].producer == group.producer
             )
             if marker.place in look.facts and marker.offset < look.last_stable and not any(others):
                 found.add(broker)
@@ -135,10 +135,7 @@ class Outcomes:
         Only the first marker that anybody knows counts.
         """
         look = self.case.looks[broker]
-        ends = (
-            f for f in look.facts.values() if f.end is not None and f.producer == group.producer and f.offset > offset
-        )
-        own = min(ends, key=lambda fact: fact.offset, default=None)
+        own = _next_end(look, group.producer, offset)
         if own is None or own.offset != group.end_marker or own.offset >= look.last_stable:
             return None
         if not look.is_whole and self.case.transactions.room_for_an_end(group.producer, offset, own.offset):
@@ -156,9 +153,12 @@ class Outcomes:
                 stated[offset][broker] = statement
             for producer, first in look.listed:
                 fact = case.facts.get(first)
-                if fact is None or fact.producer != producer or not fact.transactional:
-                    continue
-                if case.is_of_the_log_that_stands(look, first) and not self._may_be_empty(broker, look, fact):
+                if (
+                    fact is not None
+                    and fact.producer == producer
+                    and case.is_of_the_log_that_stands(look, first)
+                    and not self._may_be_empty(broker, look, fact)
+                ):
                     stated[first].setdefault(broker, Statement(End.ABORT, is_held=True))
         for broker, offset, end in self._ended_behind():
             stated[offset].setdefault(broker, Statement(end, is_held=False))
@@ -202,7 +202,7 @@ class Outcomes:
         own = self.case.own_end(broker, fact.producer, fact.offset)
         if own is None or self.case.lineage.of(own) is not Belongs.YES:
             return False
-        return look.goes_on(own.offset + 1, own.epoch) and look.last_stable > fact.offset
+        return look.goes_on(own.offset + 1, own.epoch)
 
     def _its_end_was_cut(self, broker: int, fact: Fact) -> bool:
         """Whether the end marker by which a replica ended a record's transaction is not of the current log."""
@@ -237,8 +237,7 @@ class Outcomes:
                 continue
             if look.has_ended(fact.producer, place.offset) is not True:
                 continue
-            ends = (f for f in look.facts.values() if f.end is not None and f.producer == fact.producer)
-            own = min((f for f in ends if f.offset > place.offset), key=lambda f: f.offset, default=None)
+            own = _next_end(look, fact.producer, place.offset)
             if own is not None and own.end is not None and self._is_of_another(own, fact):
                 yield broker, place.offset, own.end
 
@@ -288,6 +287,13 @@ class Outcomes:
                 self._unread.add((broker, first))
                 missed.setdefault(first, marker)
         return missed
+
+
+def _next_end(look: Look, producer: int, offset: int) -> Fact | None:
+    """The first end marker of a producer that a replica shows behind a record at ``offset``."""
+    behind = range(offset, look.high_watermark)
+    ends = (f for f in look.facts.values() if f.end is not None and f.producer == producer and f.offset in behind)
+    return min(ends, key=lambda fact: fact.offset, default=None)
 
 
 def _is_known_elsewhere(group: Group) -> bool:

@@ -35,7 +35,8 @@ class Group:
     @property
     def end(self) -> End | None:
         """How the transaction of these records ended; None if several ends are possible."""
-        return self.options[0] if len(self.options) == 1 else None
+        end, *others = self.options
+        return None if others else end
 
 
 class Transactions:
@@ -134,20 +135,20 @@ class Transactions:
         return runs
 
     def _group(self, facts: Mapping[int, Fact], producer: int, offsets: list[int], following: int) -> Group:
-        last, end = offsets[-1], self.first_end(producer, offsets[0])
+        first, *_ = offsets
+        *_, last = offsets
+        end = self.first_end(producer, last)
         stop = following if following != UNKNOWN else end if end != UNKNOWN else self._room.end
         may_hide = following != UNKNOWN or self.room_for_an_end(producer, last, stop)
         options: tuple[End, ...]
         if end != UNKNOWN:
             known = facts[end].end
             options = (End.COMMIT, End.ABORT) if may_hide or known is None else (known,)
-        elif self._leader is not None and self._leader.has_ended(producer, offsets[0]) is False:
+        elif self._leader is not None and self._leader.has_ended(producer, first) is False:
             options = (End.OPEN, End.COMMIT, End.ABORT) if may_hide else (End.OPEN,)
         else:
             is_behind = (
-                self._leader is None
-                or self._leader.log_end <= last
-                or self._leader.has_ended(producer, offsets[0]) is None
+                self._leader is None or self._leader.log_end <= last or self._leader.has_ended(producer, first) is None
             )
             options = (End.COMMIT, End.ABORT, *([End.OPEN] if is_behind else []))
         missing: tuple[Span, ...] = ()
@@ -167,8 +168,11 @@ class Transactions:
             if since is None or epochs or name <= since or group.end is not None:
                 yield group
                 continue
-            own = next((m for m in self.markers.get(group.producer, ()) if facts[m].producer_epoch == name), UNKNOWN)
-            end = facts[own].end if own > group.offsets[-1] else None
+            *_, last = group.offsets
+            marks = self.markers.get(group.producer, [])
+            behind = marks[bisect_right(marks, last) :]
+            own = next((mark for mark in behind if facts[mark].producer_epoch == name), UNKNOWN)
+            end = facts[own].end if own != UNKNOWN else None
             if end is not None:
                 yield replace(group, options=(end,), end_marker=own, missing=())
                 continue

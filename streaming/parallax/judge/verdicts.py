@@ -6,7 +6,7 @@ A proof is the list of all possible truths (worlds). A verdict that is not true 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from parallax.evidence.atoms import Place
@@ -182,7 +182,7 @@ class Unsettled:
 
     key: Hashable
     since: int
-    proof: Proof = field(repr=False)
+    proof: Proof
 
     def __post_init__(self) -> None:
         if self.proof.wrong or self.proof.judged <= self.proof.right:

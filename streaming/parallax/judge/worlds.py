@@ -22,10 +22,6 @@ from parallax.model import UNKNOWN
 
 MOST_WORLDS = 4096
 """A key with more choices is not judged: it stays unknown."""
-REMEMBERED = 1 << 14
-"""For how many components the worlds are kept in memory: for those that were used last."""
-UNSEEN = -2
-"""The epoch of a deletion that nobody was shown."""
 
 
 class _State(Enum):
@@ -140,7 +136,7 @@ class Worlds(NamedTuple):
     explained: bool
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=1 << 14)
 def worlds_of(component: Component) -> Worlds | None:
     """List all worlds (possible truths) of the key in ``component``; None if they are more than `MOST_WORLDS`."""
     c = component
@@ -161,11 +157,12 @@ def worlds_of(component: Component) -> Worlds | None:
 
 
 class _Event(NamedTuple):
-    """A record that a world shows to consumers, or a deletion in it that nobody was shown."""
+    """A record that a world shows to consumers, or a deletion in it that nobody was shown (not ``is_seen``)."""
 
     place: Place
     value: int | None
     is_committed: bool
+    is_seen: bool
 
 
 def _world(c: Component, choice: Sequence[object]) -> tuple[World, frozenset[int]] | None:
@@ -203,11 +200,11 @@ def _events(c: Component, end_of: dict[Place, object], is_there: Sequence[object
     """What consumers are shown in a world."""
     for gap, is_deleted in zip(c.gaps, is_there, strict=True):
         if is_deleted:
-            yield _Event(Place(gap, UNSEEN), None, is_committed=True)
+            yield _Event(Place(gap, UNKNOWN), None, is_committed=True, is_seen=False)
     for place, value, _ in (*c.records, *c.doubted):
         end = end_of.get(place)
         if end is End.COMMIT or (end is End.OPEN and not c.is_committed):
-            yield _Event(place, value, end is End.COMMIT)
+            yield _Event(place, value, end is End.COMMIT, is_seen=True)
 
 
 def _shows_another_outcome(c: Component, one: Shown, end_of: dict[Place, object]) -> bool:
@@ -241,7 +238,7 @@ def _state(c: Component, one: Shown, best: _Event | None, end_of: dict[Place, ob
         return _State.UNSAID
     if got is None:
         # Nobody has to know what lay below a log start, and a deletion that was not shown may have been a value.
-        unsure = c.start > 0 if best is None else best.place.epoch == UNSEEN
+        unsure = c.start > 0 if best is None else not best.is_seen
         return _State.UNSAID if unsure else _State.RIGHT if is_deleted else _State.WRONG
     is_same = best is not None and got.place == best.place
     return _State.RIGHT if is_same or (got.value is None and is_deleted) else _State.WRONG
@@ -255,5 +252,6 @@ def _may_be_given(one: Shown, best: _Event | None, end_of: dict[Place, object]) 
     newest = one.records[0] if one.records else None
     if newest is None or end_of.get(newest.place) is not End.ABORT:
         return False
-    is_above = newest.place.offset > (best.place.offset if best is not None else UNKNOWN)
-    return is_above or (newest.value is None and (best is None or best.value is None))
+    if best is None or newest.place.offset > best.place.offset:
+        return True
+    return newest.value is None and best.value is None

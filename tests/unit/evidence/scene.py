@@ -78,7 +78,7 @@ class Scene:
         last = max((epoch for epoch, start in epochs if start < top), default=-1)
         if top and (not tops or tops[-1].offset < top - 1):
             tops.append(Place(top - 1, last))  # A batch that is empty, or of another key.
-        open_now = more.get("open", {})
+        open_now = more.get("open") or {}
         stable = more.pop("last_stable", min([top, *open_now.values()]))
         stated = more.pop("outcomes", {})
         outcomes = {f.place: stated.get(f.offset, End.COMMIT) for f in held if f.transactional and f.offset < stable}

@@ -210,3 +210,85 @@ def test_a_reading_of_what_may_all_be_cleaned_is_not_in_time() -> None:
     ledger.led(0, 9)
     ledger.read(2, Reading(0, 9, 0, 0))
     assert ledger.timely() == ledger.timely_of(2) == []
+
+
+def test_a_high_watermark_that_was_reported_only_after_a_time_says_nothing_of_it() -> None:
+    ledger = Ledger(1_000)
+    ledger.led(2_000, 5)
+    assert [ledger.cleaned_to(at) for at in (1_999, 2_000, 3_000, 3_001)] == [None, 5, 5, None]
+
+
+def test_a_reading_of_no_offset_is_ignored() -> None:
+    ledger = Ledger(1_000)
+    ledger.read(1, Reading(4, 4, 0, 0))
+    ledger.read(1, Reading(4, 3, 0, 0))
+    assert (ledger.readings, ledger.own) == ([], {})
+
+
+def test_the_end_markers_behind_an_offset_are_the_producers_that_the_broker_has_shown() -> None:
+    scene = Scene(9).read(1, written(4), commit(4, epoch=1), record(5), commit(6), replace(commit(7), producer=8))
+    scene.read(1, written(8)).read(2, commit(8, epoch=1))
+    assert scene.ledger.ends_behind(1, 7, 4) == [Place(6, 0)]
+    assert scene.ledger.ends_behind(1, 7, 3) == [Place(4, 1), Place(6, 0)]
+    assert scene.ledger.ends_behind(1, 8, 4) == [Place(7, 0)]
+    assert scene.ledger.ends_behind(2, 7, 4) == [Place(8, 1)]
+
+
+def test_of_several_end_markers_below_a_cut_the_lowest_says_how_far_the_outcome_stands() -> None:
+    ledger = Scene(9).read(1, written(2), commit(6, epoch=1), commit(4), commit(8, epoch=1)).ledger
+    ledger.ended(1, Place(2, 0), Ended(End.COMMIT, 9, 1))
+    ledger.replaced(1, 7)
+    assert ledger.outcomes[1] == {Place(2, 0): Ended(End.COMMIT, 5, 0)}
+
+
+def test_a_part_keeps_the_records_of_its_keys_and_all_of_those_who_wrote_them_in_transactions() -> None:
+    ledger = Ledger(1_000)
+    facts = [record(0), record(1, key="L"), written(2), written(3, key="L"), commit(4), record(5, key="L", producer=8)]
+    for fact in (*facts, replace(commit(6), producer=8), record(7, key="M"), record(8)):
+        ledger.fact(fact, 1, 0)
+    for keys, producers, offsets, kept in (
+        ({"K"}, set(), set(), [0, 2, 3, 4, 8]),
+        ({"M"}, set(), set(), [0, 7, 8]),
+        (set(), {8, -1}, set(), [0, 5, 6, 8]),
+        (set(), set(), {1, 6}, [0, 1, 6, 8]),
+        ({None}, set(), set(), [0, 8]),
+    ):
+        part = ledger.part(keys, producers, offsets)
+        assert sorted(place.offset for place in part.facts) == kept
+        assert sorted(part.at) == kept
+
+
+def test_a_look_is_of_the_epochs_of_its_last_batches() -> None:
+    epochs = ((0, 0), (1, 3), (2, 8))
+    scene = Scene(9).shows(1, written(2), record(6, epoch=1), record(7, epoch=1), epochs=epochs)
+    assert scene.ledger.own[1] == [Reading(0, 9, 100_000, 2)]
+    assert scene.ledger.stable == {Stable(0, 9, 9, 2)}
+    assert scene.ledger.outcomes[1] == {Place(2, 0): Ended(End.COMMIT, 9, 2)}
+    assert scene.ledger.epoch_ends == {0: {(3, Place(8, 2))}, 1: {(8, Place(8, 2))}}
+    look = scene.looks[1]
+    behind = Ledger(1_000)
+    behind.look(replace(look, tops=look.tops[:-1]), leads=False)
+    assert (behind.own[1], behind.stable) == ([Reading(0, 9, 100_000, 1)], set())
+
+
+def test_a_part_of_everything_is_a_copy() -> None:
+    epochs = ((0, 0), (1, 6))
+    scene = (
+        Scene(9).read(1, record(0), written(4), commit(5)).shows(1, record(0), written(4), epochs=epochs, open={7: 4})
+    )
+    ledger = scene.shows(2, written(4, "other"), record(8, epoch=1), epochs=epochs).ledger
+    ledger.elsewhere[7, 3] = End.COMMIT
+    ledger.ended(2, Place(4, 0), Ended(End.ABORT, 9, 0))
+    ledger.led(200_000, 9)
+    ledger.timely()
+    ledger.read(1, Reading(0, 9, 300_000, 1))
+    part = ledger.part({"K"}, {7}, set())
+    assert part == ledger
+    part.fact(record(7), 3, 0)
+    part.started(3, 1, 9)
+    part.led(300_000, 9)
+    part.replaced(1)
+    part.timely()
+    assert ledger.part({"K"}, {7}, set()) == ledger
+    assert 3 not in ledger.log_starts
+    assert part != ledger

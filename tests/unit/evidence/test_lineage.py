@@ -137,3 +137,9 @@ def test_a_newer_record_at_the_last_offset_of_the_leader_voids_what_an_older_epo
     scene.looks[1] = replace(scene.looks[1], ends={})
     scene.ledger.fact(record(6), 2, 0)
     assert scene.lineage.of(Place(6, 0)) is Belongs.NO
+
+
+def test_what_the_leader_holds_is_not_cut_though_one_in_sync_says_that_its_epoch_ends_there() -> None:
+    scene = Scene(9).shows(1, record(5), epochs=CUT).shows(2, epochs=((0, 0), (1, 5)))
+    assert scene.lineage.cut_epochs == set()
+    assert scene.lineage.of(Place(5, 0)) is Belongs.YES

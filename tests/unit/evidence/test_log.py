@@ -102,6 +102,13 @@ def test_what_nobody_says_anything_of_counts_as_it_was_shown() -> None:
     assert not logs(log(20), Log(100)).counts(PLACE, 2)
 
 
+def test_what_was_shown_before_counts_only_if_the_leaders_log_still_reaches_it() -> None:
+    behind = logs(log(20, 20), log(100))
+    assert behind.counts(PLACE, 2)
+    assert not behind.counts(PLACE, 2, before=True)
+    assert logs(log(21, 21), log(100)).counts(PLACE, 2, before=True)
+
+
 def test_all_hold_it_where_each_is_seen_to_and_none_where_each_is_another() -> None:
     assert logs(log(100), log(30, 100, PLACE)).all_hold(PLACE)
     assert not logs(log(100), log(30)).all_hold(PLACE)

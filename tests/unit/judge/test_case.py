@@ -9,8 +9,9 @@ from tests.unit.evidence.scene import PRODUCER, Scene, abort, commit, record, wr
 
 
 def test_where_nobody_answers_nothing_is_below_a_high_watermark_or_a_log_start() -> None:
-    case = Scene(9).case
-    assert (case.top, case.start) == (0, 0)
+    for deletes in (False, True):
+        case = Scene(9, deletes=deletes).case
+        assert (case.top, case.start) == (0, 0)
 
 
 def test_records_below_the_highest_log_start_are_not_judged_where_they_may_be_deleted() -> None:
@@ -29,6 +30,7 @@ def test_a_whole_look_is_of_the_current_log_beyond_its_last_batch_if_that_is() -
     assert scene.case.is_of_the_log_that_stands(look, 8)
     assert not scene.case.is_of_the_log_that_stands(look, 9), "consumers are shown nothing there"
     assert not scene.case.is_of_the_log_that_stands(replace(look, tops=(Place(2, 0), Place(6, 1))), 8)
+    assert not scene.case.is_of_the_log_that_stands(replace(look, tops=(Place(2, 0), Place(4, 0), Place(6, 1))), 8)
     assert not scene.case.is_of_the_log_that_stands(replace(look, tops=(Place(6, 1), Place(7, 2))), 6)
     assert scene.case.is_of_the_log_that_stands(replace(look, tops=()), 8)
 

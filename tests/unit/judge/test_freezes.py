@@ -177,3 +177,25 @@ def test_one_in_sync_is_a_witness_though_another_leads() -> None:
     scene = Scene(9, leader=2).shows(1, high_watermark=8).shows(2, written(4), **OPEN).shows(3, written(4), **OPEN)
     scene.ledger.stable.clear()
     assert set(frozen(scene)) == {2, 3}
+
+
+def test_a_last_stable_offset_proves_nothing_of_a_log_whose_last_offset_was_overwritten() -> None:
+    """Broker 3 is in sync and holds epoch 0 up to 8, where epoch 1 begins in the leader's log."""
+    here = ((0, 0), (1, 8))
+    scene = Scene(9)
+    for broker, epochs in ((1, here), (2, here), (3, ((0, 0),))):
+        scene.shows(broker, written(4), record(7), epochs=epochs, **OPEN)
+    scene.ledger.stable = {Stable(0, 5, 9, 0)}
+    assert frozen(scene) == {}
+    scene.ledger.stable = {Stable(0, 5, 8, 0)}
+    assert set(frozen(scene)) == {1, 2, 3}
+
+
+def test_those_that_hold_it_open_are_not_all_where_another_has_seen_it_end() -> None:
+    scene = Scene(9).shows(1, high_watermark=8).shows(2, written(4), **OPEN).shows(3, written(4), **OPEN)
+    scene.ledger.stable.clear()
+    assert {(v.accused, v.everywhere) for v in scene.judged.verdicts} == {(2, False), (3, False)}
+    moved = Scene(9, replicas=frozenset({2, 3})).read(1, *HELD).shows(1, *HELD)
+    moved.shows(2, written(4), **OPEN).shows(3, written(4), **OPEN)
+    found = {(v.accused, v.right, v.everywhere) for v in moved.judged.verdicts if v.about == "freeze"}
+    assert found == {(2, frozenset({1}), False), (3, frozenset({1}), False)}, "1 is no replica any more, and is right"

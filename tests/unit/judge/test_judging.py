@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from parallax.evidence.atoms import End
 from parallax.judge.judging import judge
-from tests.unit.evidence.scene import Scene, abort, record, written
+from tests.unit.evidence.scene import Scene, abort, commit, record, written
 
 VALUE = record(4)
 
@@ -75,3 +75,20 @@ def test_a_key_about_which_only_read_uncommitted_consumers_may_be_misled_is_not_
         scene.shows(broker, *held, outcomes={4: End.ABORT})
     assert scene.judged.right == {"K": frozenset()}
     assert (scene.judged.unsettled, scene.judged.differed) == ((), {"K": 4})
+
+
+def test_an_end_marker_is_of_no_key() -> None:
+    scene = Scene(9).shows(1, VALUE, commit(7)).shows(2, VALUE, abort(7)).shows(3, VALUE)
+    assert [fact.offset for fact in scene.case.doubted] == [7]
+    assert set(scene.judged.right) == {"K"}
+
+
+def test_a_record_below_a_log_start_that_perhaps_stands_is_not_judged() -> None:
+    scene = Scene(9, deletes=True, leader=1).read(2, record(3, key="L"), VALUE).shows(2, log_start=4).shows(3)
+    assert set(scene.judged.right) == {"K"}
+
+
+def test_what_all_show_that_was_there_when_they_differed_settles_nothing() -> None:
+    scene = Scene(9, differed={"K": 4}).shows(1, VALUE).shows(2, VALUE).shows(3, VALUE)
+    assert [(one.key, one.since) for one in scene.judged.unsettled] == [("K", 4)]
+    assert scene.judged.differed == {"K": 4}

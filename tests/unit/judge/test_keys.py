@@ -289,3 +289,72 @@ def test_a_deletion_behind_an_aborted_value_leaves_read_uncommitted_consumers_no
     for broker in (1, 2, 3):
         scene.shows(broker, *held, outcomes={4: End.ABORT})
     assert scene.judged.right == {"K": {1, 2, 3}}
+
+
+def test_where_an_open_transaction_holds_cleaners_back_replicas_are_right_about_all_below() -> None:
+    other = record(4, key="L", producer=8)
+    scene = Scene(9).read(1, OLDER, other)
+    for broker in (1, 2, 3):
+        scene.shows(broker, OLDER, other, open={8: 4})
+    assert scene.case.cleaned_to == 4
+    assert scene.judged.right["K"] == {1, 2, 3}
+
+
+def test_a_deletion_in_a_transaction_that_perhaps_stands_accuses_nobody() -> None:
+    scene = Scene(9, leader=1).read(3, VALUE, written(7, None)).shows(2, VALUE).shows(3)
+    assert {(about, who, sides) for about, who, sides in scene.said if about == "key"} == differ(2, 3)
+    (verdict,) = [v for v in scene.judged.verdicts if v.about is About.KEY]
+    assert verdict.proof.count == 2 * 3 * 2**3, (
+        "the value and the deletion: each may be of another log, the latter may be aborted, 3 gaps"
+    )
+
+
+def test_what_lies_below_a_record_that_all_show_as_committed_makes_no_worlds_at_that_level() -> None:
+    """How the record at 4 ended is open, and a deletion may lie behind it; below it one may lie as well."""
+    held = [OLDER, written(4), commit(7)]
+    scene = Scene(9).shows(1, *held).shows(2, *held).shows(3, *held)
+    assert scene.judged.worlds == (2 * 2, 2 * 2 * 2)
+
+
+def test_the_end_marker_behind_which_another_may_have_been_is_an_atom_of_the_proof() -> None:
+    scene = Scene(9).shows(1).shows(2, VALUE).shows(3)
+    for fact in (VALUE, written(5, None), commit(8)):
+        scene.ledger.fact(fact, 1, 0)
+    (verdict,) = [v for v in scene.judged.verdicts if v.about is About.KEY]
+    assert verdict.proof.atoms == (Place(4, 0), Place(5, 0), Place(8, 0))
+    endless = Scene(9).shows(1).shows(2, VALUE).shows(3)
+    for fact in (VALUE, written(5, None)):
+        endless.ledger.fact(fact, 1, 0)
+    (verdict,) = [v for v in endless.judged.verdicts if v.about is About.KEY]
+    assert verdict.proof.atoms == (Place(4, 0), Place(5, 0))
+
+
+def test_a_deletion_up_to_where_cleaners_may_have_come_excuses_all_that_have_not_come_so_far() -> None:
+    """All last stable offsets are 5, as a transaction is open that may have ended; nobody read from 5 on."""
+    scene = Scene(9).read(3, VALUE, end=5).shows(1, open={9: 5}).shows(2, VALUE, open={9: 5}).shows(3, open={9: 5})
+    assert scene.said == differ(1, 2, 3)
+    assert scene.judged.worlds == (2, 2)
+
+
+def test_a_record_of_a_transaction_that_was_cut_is_wrong_whoever_shows_it() -> None:
+    cut, here = ((0, 0),), ((0, 0), (1, 4))
+    scene = Scene(9, in_sync=frozenset({1, 3})).shows(1, epochs=here).shows(3, epochs=here)
+    assert ("key", 2, frozenset()) in scene.shows(2, written(4), commit(5), epochs=cut).said
+
+
+def test_an_open_record_that_all_have_lost_is_missed_by_read_uncommitted_consumers() -> None:
+    scene = Scene(9).read(1, OLDER, written(8))
+    for broker in (1, 2, 3):
+        scene.shows(broker, OLDER, open={PRODUCER: 8})
+    assert scene.said == accused(1, 2, 3)
+
+
+def test_a_deletion_may_lie_at_the_first_offset_of_the_log() -> None:
+    """The value at 1 may have been rolled back; broker 1 lacks it, and lies above 0 with nothing."""
+    held = [written(1), commit(3)]
+    scene = Scene(4).read(2, *held, start=1, end=2).read(2, start=3)
+    scene.shows(1, held[1]).shows(2, *held).shows(3, *held)
+    (verdict,) = [v for v in scene.judged.verdicts if v.about is About.KEY]
+    assert (0, 1) in verdict.proof.missing
+    assert scene.judged.worlds == (8, 8)
+    assert scene.read(2, start=0, end=1).judged.worlds == (4, 4)

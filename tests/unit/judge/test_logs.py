@@ -150,3 +150,72 @@ def test_an_end_marker_of_a_cut_log_is_wrong_where_its_offset_was_read_in_time()
     scene.shows(1, record(8, epoch=1), epochs=HERE).shows(2, abort(5)).shows(3, record(8, epoch=1), epochs=HERE)
     scene.ledger.readings.clear()
     assert said(scene.read(1, start=5, end=6, epoch=1), "record") == {(2, frozenset(), frozenset(), False)}
+
+
+def test_a_newer_record_of_another_key_leaves_no_room_for_one_that_was_overwritten() -> None:
+    """All was read in time; a newer record of the same key might have superseded one like that at 5."""
+    for above, is_wrong in (
+        (record(8, key="L", epoch=1), True),
+        (commit(8, epoch=1), True),
+        (record(8, epoch=1), False),
+    ):
+        scene = Scene(9, in_sync=frozenset({1, 3}))
+        scene.shows(1, above, epochs=HERE).shows(2, record(5)).shows(3, above, epochs=HERE)
+        for offset in range(9):
+            scene.read(1, start=offset, end=offset + 1, epoch=1)
+        assert bool(said(scene, "record")) is is_wrong
+    older = Scene(9, in_sync=frozenset({1, 3}))
+    older.shows(1, record(3), epochs=HERE).shows(2, record(5)).shows(3, record(3), epochs=HERE)
+    for offset in range(9):
+        older.read(1, start=offset, end=offset + 1, epoch=1)
+    assert said(older, "record") == {(2, frozenset(), frozenset(), False)}
+
+
+def test_of_several_records_that_a_replica_shows_each_is_judged_by_itself() -> None:
+    """Of broker 2's log, 1 is of the current log, 5 may have been cleaned there, and 7 and 8 were overwritten."""
+    new = [record(1), record(7, "new", epoch=1), record(8, "new", epoch=1)]
+    old = [record(1), record(5), record(7, "old"), record(8, "old")]
+    scene = Scene(9, in_sync=frozenset({1, 3})).shows(1, *new, epochs=HERE).shows(2, *old).shows(3, *new, epochs=HERE)
+    assert [(v.accused, v.offset) for v in scene.judged.verdicts if v.about == "record"] == [(2, 7), (2, 8)]
+    assert [(one.broker, one.offset) for one in scene.judged.undecided if one.about == "record"] == [(2, 5)]
+
+
+def test_of_several_offsets_with_two_contents_each_is_said() -> None:
+    scene = Scene(9, deletes=True).shows(1, record(1, "a"), record(3), record(5, "a"), record(7, "a"), log_start=2)
+    scene.shows(2, record(1, "b"), record(3), record(5, "b"), record(7, "b")).shows(3)
+    assert [v.offset for v in scene.judged.verdicts if v.about == "record"] == [5, 7]
+
+
+def test_of_several_holes_where_nothing_is_compacted_each_is_said() -> None:
+    held = [record(1), commit(2), record(3), record(5), record(7)]
+    scene = Scene(9, compacted=False, deletes=True).shows(1, *held).shows(2, commit(2), record(3)).shows(3, *held)
+    assert [v.offset for v in scene.judged.verdicts if v.about == "record"] == [1, 5, 7]
+
+
+def test_an_end_marker_written_again_is_the_same_if_producer_and_outcome_are() -> None:
+    new = commit(5, epoch=1)
+    for old, is_wrong in (
+        (commit(5), False),
+        (replace(commit(5), producer=8), True),
+        (abort(5), True),
+        (record(5), True),
+    ):
+        scene = Scene(9, in_sync=frozenset({1, 3}))
+        scene.shows(1, new, epochs=HERE).shows(2, old).shows(3, new, epochs=HERE)
+        assert bool(said(scene, "record")) is is_wrong
+
+
+def test_a_record_written_again_is_the_same_if_key_and_value_are() -> None:
+    new = record(5, epoch=1)
+    for old, is_wrong in ((record(5), False), (record(5, key="L"), True), (record(5, "w"), True)):
+        scene = Scene(9, in_sync=frozenset({1, 3}))
+        scene.shows(1, new, epochs=HERE).shows(2, old).shows(3, new, epochs=HERE)
+        assert bool(said(scene, "record")) is is_wrong
+
+
+def test_a_replica_that_has_not_come_to_a_record_has_not_lost_it_and_not_all_have() -> None:
+    for top, lost in ((5, {1, 2}), (6, {1, 2, 3})):
+        scene = Scene(9, compacted=False, deletes=True).read(1, record(5)).shows(1).shows(2)
+        found = said(scene.shows(3, high_watermark=top), "record")
+        assert {who for who, *_ in found} == lost
+        assert {everywhere for *_, everywhere in found} == {top == 6}

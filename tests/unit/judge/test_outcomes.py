@@ -10,18 +10,7 @@ from parallax.evidence.atoms import End, Ended, Place, Reading
 from parallax.judge.outcomes import Outcomes
 from parallax.judge.verdicts import About
 from tests.unit.evidence.scene import PRODUCER, RETENTION, Scene, abort, commit, record, written
-
-HELD = [written(4), commit(5)]
-ROOMY = [written(4), commit(7)]
-AS_ABORTED = {"outcomes": {4: End.ABORT}}
-
-
-def said(scene: Scene) -> set[tuple[int | None, frozenset[int], bool]]:
-    return {(v.accused, v.sides, v.past) for v in scene.judged.verdicts if v.about is About.OUTCOME}
-
-
-def accused(broker: int, *, past: bool = False) -> tuple[int, frozenset[int], bool]:
-    return broker, frozenset(), past
+from tests.unit.judge.ended import AS_ABORTED, HELD, MISSED, ROOMY, accused, said
 
 
 def test_who_shows_a_record_otherwise_than_its_end_marker_is_wrong() -> None:
@@ -114,9 +103,6 @@ def test_a_list_says_nothing_of_a_record_that_was_empty_when_the_replica_got_it(
     assert said(scene) == set(), "2 shows a batch at 4 without a record"
     scene.ledger.fact(held[0], 2, 0)
     assert said(scene) == {accused(2)}, "it was read to hold the record"
-
-
-MISSED = [written(4), commit(6)]
 
 
 def test_a_replica_read_past_a_marker_that_it_never_got_ended_the_record_by_the_next() -> None:

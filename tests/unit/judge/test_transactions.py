@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -175,3 +176,51 @@ def test_another_partition_says_nothing_of_a_transaction_that_may_be_of_version_
     scene = Scene(12).shows(1, *VERSION_2, written(4, of=5), commit(9, of=8))
     scene.ledger.elsewhere[PRODUCER, 6] = End.COMMIT
     assert options(scene, 4) == BOTH
+
+
+@pytest.mark.parametrize(("doubted", "missing"), [(4, ((5, 7),)), (7, ((5, 7),)), (6, ((5, 7), (6, 7)))])
+def test_of_end_markers_that_perhaps_stand_those_between_record_and_end_are_missing(
+    doubted: int, missing: tuple[tuple[int, int], ...]
+) -> None:
+    scene = Scene(9).shows(1, written(4), commit(7))
+    scene.ledger.fact(abort(doubted, epoch=4), 2, 0)
+    scene.ledger.fact(replace(abort(5, epoch=4), producer=8), 2, 0)
+    assert {fact.offset for fact in scene.case.doubted} == {5, doubted}
+    assert scene.case.transactions.of[4].missing == missing
+
+
+def test_of_many_records_those_before_one_end_marker_without_room_between_are_one_transaction() -> None:
+    facts = [written(1), written(2), written(3), commit(4), written(5), abort(6), written(7), written(8), commit(10)]
+    of = Scene(11).shows(1, *facts).case.transactions.of
+    assert of[1] is of[2] is of[3]
+    assert [of[offset].end for offset in (1, 5, 7)] == [End.COMMIT, End.ABORT, None]
+    assert of[7] is of[8]
+    assert [of[offset].end_marker for offset in (1, 5, 7)] == [4, 6, 10]
+    assert of[7].missing == ((9, 10),)
+
+
+def test_the_end_marker_of_each_record_may_lie_before_the_next_record() -> None:
+    of = Scene(9).shows(1, written(1), written(4), written(6), commit(8)).case.transactions.of
+    assert [of[offset].missing for offset in (1, 4, 6)] == [((2, 4),), ((5, 6),), ((7, 8),)]
+    assert [of[offset].end_marker for offset in (1, 4, 6)] == [8, 8, 8]
+
+
+@pytest.mark.parametrize(("end", "is_open"), [(5, True), (6, False)])
+def test_what_the_leaders_log_does_not_reach_may_be_open(end: int, is_open: bool) -> None:
+    """The records at 4 and 5 are of one transaction, of which nobody knows the end."""
+    scene = Scene(6).read(2, written(4), written(5)).shows(1, high_watermark=4, log_end=end)
+    scene.shows(2, written(4), written(5))
+    assert options(scene, 4) == ((*BOTH, End.OPEN) if is_open else BOTH)
+    assert scene.case.transactions.of[4].missing == ((6, 7),)
+
+
+def test_below_the_last_stable_offset_of_the_leader_nothing_is_open_though_nobody_asked() -> None:
+    for stable, found in ((4, (*BOTH, End.OPEN)), (5, BOTH)):
+        scene = Scene(9).shows(1, written(4), open=None, last_stable=stable)
+        assert options(scene, 4) == found
+
+
+def test_an_end_marker_of_the_transactions_name_below_its_records_ends_nothing() -> None:
+    """No broker writes that: it shows that names do not mean what they should."""
+    facts = [*VERSION_2, abort(3, of=7), written(4, of=6), commit(9, of=8)]
+    assert options(Scene(12).shows(1, *facts), 4) == BOTH

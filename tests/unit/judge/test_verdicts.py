@@ -95,3 +95,22 @@ def test_what_is_undecided_names_what_is_missing() -> None:
     assert Undecided(About.KEY, 1, ((4, 5),), key="K").missing == ((4, 5),)
     with pytest.raises(UnprovenError):
         Undecided(About.KEY, 1, (), key="K")
+
+
+def test_an_unproven_verdict_names_the_brokers_that_refute_it() -> None:
+    for name, brokers_named in (
+        ("one side is always wrong", r"of \[1, 2\] \[1\] are always wrong"),
+        ("in one world no side is wrong", r"none of \[1, 2\] is wrong"),
+        ("one that is called right may be wrong", r"brokers \[3\] are not right"),
+        ("one replica is not wrong", r"brokers \[3\] are not wrong"),
+        ("it is right in one world", "broker 2 is not wrong"),
+    ):
+        given, what = UNPROVEN[name]
+        with pytest.raises(UnprovenError, match=brokers_named):
+            said(given, **what)
+
+
+def test_a_verdict_is_of_the_present_and_of_some_replicas_unless_it_says_otherwise() -> None:
+    verdict = said(proof({2}), accused=2)
+    assert (verdict.past, verdict.everywhere, verdict.sides, verdict.right) == (False, False, brokers(), brokers())
+    assert (verdict.key, verdict.offset, verdict.producer, verdict.end_marker) == (None, -1, -1, -1)
