@@ -35,7 +35,7 @@ from rich.table import Table
 
 from parallax.config import FindingSettings
 from parallax.findings.claim import Claim
-from parallax.findings.decide import Decision, Verdict, decide
+from parallax.findings.decide import ClaimState, Decision, decide
 from parallax.findings.history import RecordedHistory
 from parallax.findings.probe import Prober
 from parallax.model import FindingKind, Outcome, RowKind, Rule, TopicPartition
@@ -268,7 +268,7 @@ def judged(prober: Prober, about: Claim, what: str, most: int | None = None) -> 
         AssertionError: it reads more: the offsets that were recorded are not used.
     """
     before, began = dict(prober.read_bytes), time.monotonic()
-    while (decision := _once(prober, about)).verdict is Verdict.PENDING:
+    while (decision := _once(prober, about)).verdict is ClaimState.PENDING:
         spent = sum(prober.read_bytes.values()) - sum(before.values())
         if most is not None and spent > most:
             raise AssertionError(f"{what}: {spent} bytes are read, more than {most}")

@@ -24,7 +24,7 @@ from typing import Any
 from confluent_kafka import Producer
 
 from parallax.compare.feed import QUERY
-from parallax.compare.following import Follower, Part, Place
+from parallax.compare.following import Follower, Part, TablePoint
 from parallax.compare.footers import sparing
 from parallax.config import Settings, validate
 from parallax.job import Job
@@ -115,14 +115,16 @@ class Planned(threading.Thread):
                 yield [
                     part
                     for name, follower in followers.items()
-                    for part in follower.between(*(Place.from_json(offset[name]) for offset in (since, end)))
+                    for part in follower.between(*(TablePoint.from_json(offset[name]) for offset in (since, end)))
                 ]
 
 
 def by_time(storage: Path, every_ms: int) -> Iterator[list[Part]]:
     """Micro-batches that begin at a fixed interval, each with all that was committed by then."""
     logs = {name: Follower(name, TableLog(str(storage), name)) for name in VIEWS}
-    parts = sorted((part for one in logs.values() for part in one.appended(Place(-1))), key=lambda part: part.at_ms)
+    parts = sorted(
+        (part for one in logs.values() for part in one.appended(TablePoint(-1))), key=lambda part: part.at_ms
+    )
     at, taken = parts[0].at_ms, list[Part]()
     for part in parts:
         if part.at_ms > at:

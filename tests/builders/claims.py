@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from parallax.compare.suspect import Accusation, Suspect
-from parallax.findings.claim import Claim, Recorded
+from parallax.findings.claim import Claim, RecordedByViews
 from parallax.model import UNKNOWN, FindingKind, Rule
 from tests.builders.answers import PRODUCER
 
@@ -24,7 +24,7 @@ def claim(kind: FindingKind, name: str = "s", **fields: Any) -> Claim:
 
 def unmarked(name: str = "s", **fields: Any) -> Claim:
     """That it lacks the end marker, an ABORT, which broker 1 was recorded to show."""
-    return claim(FindingKind.MARKER_MISSING, name, **({"recorded": Recorded(markers={1: "abort"})} | fields))
+    return claim(FindingKind.MARKER_MISSING, name, **({"recorded": RecordedByViews(markers={1: "abort"})} | fields))
 
 
 def of_key(kind: FindingKind, name: str = "s", **fields: Any) -> Claim:

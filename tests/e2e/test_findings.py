@@ -16,8 +16,8 @@ from parallax.alerting.page.asking import Asking
 from parallax.cli import app
 from parallax.config import FindingSettings
 from parallax.evidence.ledger import Ledger
-from parallax.findings.claim import Claim, Recorded
-from parallax.findings.decide import Decision, Verdict, decide
+from parallax.findings.claim import Claim, RecordedByViews
+from parallax.findings.decide import ClaimState, Decision, decide
 from parallax.findings.happenings import FindingsStatus
 from parallax.findings.history import KeyHistory, ReadLog
 from parallax.findings.keys import Key
@@ -87,7 +87,7 @@ class Stage:
             producer_id=first.producer_id,
             transaction_start_offset=first.offset,
             marker_offset=marker,
-            recorded=Recorded(markers=dict.fromkeys((1, 3), "commit" if kind is RowKind.COMMIT else "abort")),
+            recorded=RecordedByViews(markers=dict.fromkeys((1, 3), "commit" if kind is RowKind.COMMIT else "abort")),
         )
 
 
@@ -122,13 +122,13 @@ def judged(prober: Prober, claim: Claim, *, live_only: bool = False) -> Decision
 @pytest.mark.parametrize("suffix", list(KINDS))
 def test_a_real_divergence_is_confirmed(diverged: Stage, prober: Prober, suffix: str) -> None:
     got = judged(prober, diverged.claim(suffix))
-    assert (got.verdict, got.kind) == (Verdict.CONFIRMED, KINDS[suffix]), got.reason
+    assert (got.verdict, got.kind) == (ClaimState.CONFIRMED, KINDS[suffix]), got.reason
 
 
 @pytest.mark.parametrize("suffix", list(KINDS))
 def test_a_real_divergence_stays_open_when_it_is_checked_again(diverged: Stage, prober: Prober, suffix: str) -> None:
     got = judged(prober, diverged.claim(suffix), live_only=True)
-    assert got.verdict is Verdict.CONFIRMED, got.reason
+    assert got.verdict is ClaimState.CONFIRMED, got.reason
 
 
 def epoch_of(client: ReplicaClient, claim: Claim, offset: int, broker: int = 1) -> int:
@@ -166,14 +166,14 @@ def test_a_missing_marker_is_confirmed_as_the_wrong_outcome_it_has_become(
 ) -> None:
     claim = replace(diverged.claim(suffix), kind=FindingKind.MARKER_MISSING)
     assert (got := judged(prober, claim)).kind is KINDS[suffix], got.reason
-    assert got.verdict is Verdict.CONFIRMED
+    assert got.verdict is ClaimState.CONFIRMED
 
 
 def test_a_missing_marker_at_which_the_last_stable_offset_stands_is_confirmed_as_frozen(
     diverged: Stage, prober: Prober
 ) -> None:
     got = judged(prober, replace(diverged.claim("frozen"), kind=FindingKind.MARKER_MISSING))
-    assert (got.verdict, got.kind) == (Verdict.CONFIRMED, FindingKind.READ_COMMITTED_FROZEN), got.reason
+    assert (got.verdict, got.kind) == (ClaimState.CONFIRMED, FindingKind.READ_COMMITTED_FROZEN), got.reason
 
 
 def test_show_record_shows_what_a_follower_alone_still_has(diverged: Stage, played: Played) -> None:
@@ -216,7 +216,7 @@ def test_show_record_shows_that_a_frozen_replica_holds_back_what_the_others_show
 
 @pytest.mark.parametrize("suffix", ["tombstone", "frozen"])
 def test_the_replicas_that_are_right_are_not_accused(diverged: Stage, prober: Prober, suffix: str) -> None:
-    assert judged(prober, replace(diverged.claim(suffix), broker=3)).verdict is Verdict.DISMISSED
+    assert judged(prober, replace(diverged.claim(suffix), broker=3)).verdict is ClaimState.DISMISSED
 
 
 def test_the_recorded_offsets_lead_to_the_old_value(diverged: Stage, client: ReplicaClient) -> None:
@@ -231,7 +231,7 @@ def test_the_recorded_offsets_lead_to_the_old_value(diverged: Stage, client: Rep
     prober = Prober(client, HASHER, FindingSettings(probe_timeout_ms=30_000), history=recorded)
     got = judged(prober, claim)
     prober.close()
-    assert got.verdict is Verdict.CONFIRMED, got.reason
+    assert got.verdict is ClaimState.CONFIRMED, got.reason
 
 
 def test_an_end_marker_where_a_claim_has_a_record_is_among_the_answers(healthy: Stage, prober: Prober) -> None:
@@ -249,7 +249,7 @@ def test_a_log_with_more_bytes_than_a_probe_may_read_is_scanned_and_the_suspect_
     prober = Prober(client, HASHER, FindingSettings.model_construct(max_scan_bytes=0, probe_timeout_ms=30_000))
     got = judged(prober, diverged.claim("tombstone"))
     prober.close()
-    assert got.verdict is Verdict.PENDING
+    assert got.verdict is ClaimState.PENDING
     assert "the log of broker 2 is being scanned" in got.reason
 
 
@@ -257,15 +257,15 @@ def test_a_log_with_more_bytes_than_a_probe_may_read_is_scanned_and_the_suspect_
 @pytest.mark.parametrize("broker", [1, 2, 3])
 def test_a_healthy_replica_is_dismissed(healthy: Stage, prober: Prober, suffix: str, broker: int) -> None:
     got = judged(prober, replace(healthy.claim(suffix), broker=broker))
-    assert got.verdict is Verdict.DISMISSED, got.reason
+    assert got.verdict is ClaimState.DISMISSED, got.reason
 
 
 def test_claims_about_one_partition_are_probed_together(diverged: Stage, prober: Prober) -> None:
     claim = diverged.claim("frozen")
     other = replace(claim, suspect_id="other", kind=FindingKind.DELETED_RECORD_RESURRECTED, producer_id=-1)
     answers = prober.probe([claim, other])
-    assert decide(claim, answers[0]).verdict is Verdict.CONFIRMED
-    assert decide(other, answers[1]).verdict is Verdict.PENDING
+    assert decide(claim, answers[0]).verdict is ClaimState.CONFIRMED
+    assert decide(other, answers[1]).verdict is ClaimState.PENDING
     assert answers[1].key == b"account-9"
 
 

@@ -27,8 +27,8 @@ from parallax.findings.decide import Decision
 from parallax.findings.effect import whole
 from parallax.findings.history import KeyHistory
 from parallax.findings.keys import Key
-from parallax.findings.pointing import Held, Replaced, Stretch, StretchShown, newest_of_keys
-from parallax.findings.questions import Reading, driven, questions, reading
+from parallax.findings.pointing import KnownPlaces, RecordsOfKeys, Replaced, StretchShown, newest_of_keys
+from parallax.findings.questions import ProbeReading, driven, questions, reading
 from parallax.findings.requests import (
     Aborted,
     Ask,
@@ -42,11 +42,11 @@ from parallax.findings.requests import (
     Policy,
     Producers,
     Question,
+    RecordedTransactions,
     Recreated,
     Request,
     Transaction,
     TransactionRecords,
-    Transactions,
     Wants,
     Where,
     Whereabouts,
@@ -118,7 +118,7 @@ def _answer(
         between()
         said = {pid: _coordinator(cluster, pid) for pid in question.producer_ids}
         return {pid: answer for pid, answer in said.items() if answer is not None}
-    if isinstance(question, Transactions):
+    if isinstance(question, RecordedTransactions):
         return [_transaction(cluster, one) for one in question.of]
     if isinstance(question, Recreated):
         return False
@@ -141,11 +141,11 @@ def _transaction(cluster: Cluster, question: Transaction) -> TransactionRecords:
 
 def _reading(
     cluster: Cluster, broker: int, wants: Wants, between: Callable[[], None], history: Callable[[], KeyHistory]
-) -> Reading:
-    def answer(request: Request | Held | Stretch | Replaced) -> Any:
+) -> ProbeReading:
+    def answer(request: Request | KnownPlaces | RecordsOfKeys | Replaced) -> Any:
         if isinstance(request, Keys):
             return driven(newest_of_keys(wants.keys, request), answer)
-        if isinstance(request, Held):
+        if isinstance(request, KnownPlaces):
             recorded = history().of_current_log(broker, holds)
             return {key: recorded.of(broker, key) for key in request.keys}
         if isinstance(request, Replaced):
@@ -163,7 +163,7 @@ def _reading(
     try:
         return driven(reading(broker, wants), answer)
     except Unreachable:
-        return Reading(ReplicaAnswer(broker, error="connection refused"))
+        return ProbeReading(ReplicaAnswer(broker, error="connection refused"))
 
 
 def _ends(replica: Replica, _wants: Wants, _request: Ends) -> Marks:
@@ -193,7 +193,7 @@ def _aborted(replica: Replica, _wants: Wants, request: Aborted) -> tuple[tuple[i
     return tuple((a.producer_id, a.first) for a in replica.aborted if a.last >= request.offset)
 
 
-def _stretch(replica: Replica, _wants: Wants, request: Stretch) -> StretchShown:
+def _stretch(replica: Replica, _wants: Wants, request: RecordsOfKeys) -> StretchShown:
     visible: dict[Key, RecordShown] = {}
     newest: dict[Key, int] = {}
     for batch, record in replica.held(max(request.start, replica.log_start), min(request.end, replica.lso)):
@@ -216,7 +216,7 @@ _ANSWERS: dict[type, Callable[[Replica, Wants, Any], Any]] = {
     Producers: _producers,
     Points: _points,
     Aborted: _aborted,
-    Stretch: _stretch,
+    RecordsOfKeys: _stretch,
     EndOfEpoch: _epoch_end,
 }
 

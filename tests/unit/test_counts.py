@@ -13,7 +13,7 @@ import pytest
 import parallax
 from parallax.audit.result import Compared
 from parallax.counts import agreed, counted
-from parallax.findings.members import Group
+from parallax.findings.members import MemberGroup
 from parallax.findings.summary import incident
 from parallax.kinds import KINDS
 from parallax.model import FindingKind, FindingStatus, Rule, TopicPartition
@@ -72,6 +72,6 @@ def test_an_audit_speaks_of_one_offset_record_or_difference() -> None:
 @pytest.mark.parametrize("kind", [kind for kind, known in KINDS.items() if known.many])
 def test_an_incident_of_which_one_is_left_speaks_of_one(kind: FindingKind, status: FindingStatus) -> None:
     for rule in (Rule.LATEST_VALUE, Rule.OUTCOME):
-        group = Group(TopicPartition("orders", 0), 2, kind, rule)
+        group = MemberGroup(TopicPartition("orders", 0), 2, kind, rule)
         said = incident(group, 1, (5, 5), 1, status, is_exposed=False)
         assert not re.search(r"\b1 (keys|transactions|more are)\b", said)

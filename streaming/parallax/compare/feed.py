@@ -22,7 +22,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
-from parallax.compare.following import Follower, Place, admit, runs, tasks_for
+from parallax.compare.following import Follower, TablePoint, admit, runs, tasks_for
 from parallax.compare.segments import Manifest, Store, offset_mark
 from parallax.compare.work import STRETCH, Options, Stretch, Work
 from parallax.source.due import LONGEST_S
@@ -116,7 +116,7 @@ class ComparisonReader(DataSourceStreamReader):
         It waits until something is, for a second at most, and ``compare.trigger_ms`` after the last micro-batch began.
 
         Args:
-            start: the Spark offset where the last micro-batch ended: by table name, `Place.to_json`.
+            start: the Spark offset where the last micro-batch ended: by table name, `TablePoint.to_json`.
             limit: the most rows that the micro-batch takes, if it is Spark's ``ReadMaxRows``. Otherwise it takes at
                 most ``compare.max_rows_per_trigger``.
 
@@ -144,7 +144,7 @@ class ComparisonReader(DataSourceStreamReader):
         time.sleep(max(0.0, min(to, until) - now))
         return to < until
 
-    def _newest(self, places: Mapping[str, Place], limit: ReadLimit) -> dict[str, Any]:
+    def _newest(self, places: Mapping[str, TablePoint], limit: ReadLimit) -> dict[str, Any]:
         new = [follower.appended(places[name]) for name, follower in self._follow().items()]
         most = self._options.compare.max_rows_per_trigger
         taken = admit(new, limit.max_rows if isinstance(limit, ReadMaxRows) else most)
@@ -154,7 +154,7 @@ class ComparisonReader(DataSourceStreamReader):
         """Divide a micro-batch into Spark tasks: one `Share` for each.
 
         Args:
-            start: the Spark offset where the micro-batch begins: by table name, `Place.to_json`.
+            start: the Spark offset where the micro-batch begins: by table name, `TablePoint.to_json`.
             end: the Spark offset where the micro-batch ends, in the same form.
 
         Raises:
@@ -182,7 +182,7 @@ class ComparisonReader(DataSourceStreamReader):
         if isinstance(partition, Share):
             yield compared(self._options, partition.work, partition.buckets, _store(self._options.checkpoint))
 
-    def _stretches(self, since: Mapping[str, Place], until: Mapping[str, Place]) -> Iterator[Stretch]:
+    def _stretches(self, since: Mapping[str, TablePoint], until: Mapping[str, TablePoint]) -> Iterator[Stretch]:
         """Divide a micro-batch into stretches."""
         since = dict(since)
         while since != until:
@@ -206,8 +206,8 @@ def _store(checkpoint: str) -> Store:
     return Store(checkpoint)
 
 
-def _places(offset: Mapping[str, Any]) -> dict[str, Place]:
-    return {name: Place.from_json(offset[name]) for name in TABLES}
+def _places(offset: Mapping[str, Any]) -> dict[str, TablePoint]:
+    return {name: TablePoint.from_json(offset[name]) for name in TABLES}
 
 
 def _state_at(store: Store, offset: Mapping[str, Any]) -> Manifest:

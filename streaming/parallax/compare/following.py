@@ -18,7 +18,7 @@ SHARE = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TablePoint:
     """A point in one table's history: the commits and files up to it have been read by the comparison.
 
     Attributes:
@@ -70,7 +70,7 @@ class Part:
     """
 
     table: str
-    place: Place
+    place: TablePoint
     at_ms: int
     files: tuple[DataFile, ...]
 
@@ -80,7 +80,7 @@ class Part:
         return sum(file.rows for file in self.files)
 
 
-class Log(Protocol):
+class TableHistory(Protocol):
     """What the comparison asks of a Delta table's transaction log; `parallax.views.commits.TableLog` answers."""
 
     def is_whole(self) -> bool:
@@ -116,23 +116,23 @@ class Follower:
         log: the table's transaction log.
     """
 
-    def __init__(self, table: str, log: Log) -> None:
+    def __init__(self, table: str, log: TableHistory) -> None:
         self._table, self._log = table, log
         self._commits: dict[int, Appended] = {}
         self._stood: tuple[int, Sequence[Appended]] | None = None
         self._checked: tuple[int, str] | None = None
 
-    def beginning(self) -> Place:
+    def beginning(self) -> TablePoint:
         """The point before the table's first commit, where a comparison that has read nothing begins.
 
         If old commits were removed from the log, it is the point before the oldest file that the table still holds.
         """
         if self._log.is_whole():
-            return Place(-1)
+            return TablePoint(-1)
         self._stood = self._log.standing()
-        return Place(self._stood[0], 0, self._log.mark_of(self._stood[0]))
+        return TablePoint(self._stood[0], 0, self._log.mark_of(self._stood[0]))
 
-    def forget(self, place: Place) -> None:
+    def forget(self, place: TablePoint) -> None:
         """Free the memory of the commits up to the point ``place``; do not ask for them again."""
         if place.version in self._commits:
             self._checked = place.version, self._commits[place.version].mark
@@ -140,7 +140,7 @@ class Follower:
         if place.files is None:
             self._stood = None
 
-    def appended(self, place: Place) -> Iterator[Part]:
+    def appended(self, place: TablePoint) -> Iterator[Part]:
         """Yield the files that were appended after the point ``place``: one `Part` for each commit, in order.
 
         The log is read only as far as the caller iterates.
@@ -155,10 +155,10 @@ class Follower:
             yield from self._standing(place, place.files)
         version = place.version + 1
         while (commit := self._commit(version)) is not None:
-            yield Part(self._table, Place(version, mark=commit.mark), commit.at_ms, commit.files)
+            yield Part(self._table, TablePoint(version, mark=commit.mark), commit.at_ms, commit.files)
             version += 1
 
-    def between(self, start: Place, end: Place) -> Iterator[Part]:
+    def between(self, start: TablePoint, end: TablePoint) -> Iterator[Part]:
         """Yield the files that were appended to the table after the point ``start``, up to the point ``end``.
 
         There is one `Part` for each commit, in order; none if ``start`` is ``end``.
@@ -177,7 +177,7 @@ class Follower:
                 return
         raise LookupError(f"{self._table}: the log ends before version {end.version}, which was planned for")
 
-    def _check(self, place: Place) -> None:
+    def _check(self, place: TablePoint) -> None:
         """Look once whether the table still has the commit at which it was left."""
         if place.version < 0:
             return
@@ -186,7 +186,7 @@ class Follower:
         if place.mark and self._checked[1] not in ("", place.mark):
             raise OtherTableError(self._table, place.version)
 
-    def _standing(self, place: Place, taken: int) -> Iterator[Part]:
+    def _standing(self, place: TablePoint, taken: int) -> Iterator[Part]:
         version = place.version
         if self._stood is None or self._stood[0] != version:
             self._stood = self._log.standing(version)
@@ -194,7 +194,7 @@ class Follower:
         for number in range(taken, len(files)):
             file = files[number]
             left = number + 1 if number + 1 < len(files) else None
-            yield Part(self._table, Place(version, left, place.mark), file.at_ms, file.files)
+            yield Part(self._table, TablePoint(version, left, place.mark), file.at_ms, file.files)
 
     def _commit(self, version: int) -> Appended | None:
         known = self._commits.get(version)
@@ -205,7 +205,7 @@ class Follower:
         return known
 
 
-def admit(tables: Iterable[Iterator[Part]], max_rows: int) -> dict[str, Place]:
+def admit(tables: Iterable[Iterator[Part]], max_rows: int) -> dict[str, TablePoint]:
     """Choose which appended files of all tables the next micro-batch reads, oldest first.
 
     If not all files fit, the choice may end earlier than ``max_rows`` demands: at the last point where it holds equally
@@ -221,9 +221,9 @@ def admit(tables: Iterable[Iterator[Part]], max_rows: int) -> dict[str, Place]:
         By table name, the point right after the files that were chosen; a table of which no file was chosen is left
         out. Empty if there are no rows to read.
     """
-    taken: dict[str, Place] = {}
+    taken: dict[str, TablePoint] = {}
     rows = even_rows = 0
-    even: dict[str, Place] = {}
+    even: dict[str, TablePoint] = {}
     commits = dict.fromkeys(VIEWS, 0)
     for part in heapq.merge(*tables, key=lambda part: part.at_ms):
         if rows and rows + part.rows > max_rows:
@@ -273,4 +273,4 @@ def tasks_for(rows: int, parallelism: int) -> int:
     return max(1, min(parallelism, rows // SHARE))
 
 
-__all__ = ["Follower", "Log", "Part", "Place", "admit", "runs", "tasks_for"]
+__all__ = ["Follower", "Part", "TableHistory", "TablePoint", "admit", "runs", "tasks_for"]

@@ -91,7 +91,7 @@ def _explained_by_interval(state: PartitionState, rows: Array) -> Array:
     return outcome.explained(state.pending[rows], state.intervals[missed | outcome.turned(state.intervals)])
 
 
-def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Accusation]:
+def _accuse_disputed(state: PartitionState, verdict: outcome.OutcomeRuling) -> list[Accusation]:
     """One accusation for each transaction among the rows, so far as a replica's intervals separate them."""
     rows = state.pending[verdict.rows]
     producer = int(rows["producer_id"][0])
@@ -144,7 +144,7 @@ def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Ac
 
 
 def _by_transaction(
-    state: PartitionState, verdict: outcome.Verdict, rows: Array, which: Array, starts: Array
+    state: PartitionState, verdict: outcome.OutcomeRuling, rows: Array, which: Array, starts: Array
 ) -> Iterator[Array]:
     """Indices of the rows of each transaction.
 
@@ -171,7 +171,7 @@ def _by_transaction(
 
 
 def _where_room_is_left(
-    state: PartitionState, verdict: outcome.Verdict, offsets: Array, at: Array, is_direct: Array
+    state: PartitionState, verdict: outcome.OutcomeRuling, offsets: Array, at: Array, is_direct: Array
 ) -> Iterator[Array]:
     if not len(at):
         return

@@ -129,7 +129,7 @@ def _accounted_for(state: PartitionState, rows: Array, members: Array) -> Array:
 
 
 def _accuse_key(
-    state: PartitionState, row: Array, verdict: latest.Verdict, members: int, strict_from: int
+    state: PartitionState, row: Array, verdict: latest.AbsenceRuling, members: int, strict_from: int
 ) -> Accusation:
     """Where every record is compared, the offset says which one it is: a later one of its key explains nothing."""
     named = row["offset"] < strict_from

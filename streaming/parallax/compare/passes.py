@@ -19,7 +19,7 @@ from parallax.compare.footers import Looked, Sparing, sparing
 from parallax.compare.observations import ViewRows
 from parallax.compare.recorded import observed
 from parallax.compare.segments import Segment, States, Store
-from parallax.compare.together import Gathering, Ready, Seen, Terms, Told, step_buckets, without_rows
+from parallax.compare.together import Gathering, Ready, TaskReport, TaskRows, Terms, step_buckets, without_rows
 from parallax.compare.work import STRETCH, Options, Stretch, Work
 from parallax.model import TopicPartition
 from parallax.views.commits import DataFile, TableLog
@@ -49,7 +49,7 @@ def compared(options: Options, work: Work, buckets: frozenset[int], store: Store
         VersionError: a state was written by another version of Parallax.
     """
     task = _Task(options, work, buckets, store)
-    passes = list(task.passes()) or [Told()]
+    passes = list(task.passes()) or [TaskReport()]
     kept = store.save(list(task.states.values())) if task.states else {}
     # Where nothing was observed the driver has to learn between which offsets that was.
     made = [(told, at, *one) for told in passes for at, one in enumerate(list(told.results.items()) or [(-1, [])])]
@@ -85,7 +85,7 @@ class _Task:
     states: dict[int, States] = field(default_factory=dict)
     looked: Looked = field(default_factory=dict)
 
-    def passes(self) -> Iterator[Told]:
+    def passes(self) -> Iterator[TaskReport]:
         """Compare the stretches of the micro-batch; yields what each pass came to."""
         rest, tries = list(self.work.stretches), _TRIES
         while rest:
@@ -102,12 +102,12 @@ class _Task:
             if rest:
                 self.states |= {bucket: one.as_put() for bucket, one in self.states.items()}
 
-    def _together(self, stretches: Sequence[Stretch], gathering: Gathering, found: Sparing) -> Told | None:
+    def _together(self, stretches: Sequence[Stretch], gathering: Gathering, found: Sparing) -> TaskReport | None:
         """Compare stretches in one pass; None, with no state changed, if rows that were not read are needed."""
         touched, seen, terms, ready = self._tried(stretches, gathering, found)
         return step_buckets(touched, seen, terms, ready) if ready.keys() == seen.spared.keys() else None
 
-    def _alone(self, stretch: Stretch) -> Told:
+    def _alone(self, stretch: Stretch) -> TaskReport:
         """Compare one stretch; rows that were not read and are needed are read, of all partitions at a time."""
         touched, seen, terms, ready = self._tried([stretch], *self._looked([stretch]))
         if needed := seen.spared.keys() - ready.keys():
@@ -116,7 +116,7 @@ class _Task:
 
     def _tried(
         self, stretches: Sequence[Stretch], gathering: Gathering, found: Sparing
-    ) -> tuple[dict[int, States], Seen, Terms, Ready]:
+    ) -> tuple[dict[int, States], TaskRows, Terms, Ready]:
         """What `step_buckets` takes, with the results of partitions that need none of the rows that were not read."""
         seen, terms = self._seen(stretches, gathering, found), self._terms(stretches)
         touched = self._touched(seen)
@@ -129,7 +129,7 @@ class _Task:
         files = (file for stretch in stretches for file in stretch.files)
         return gathering, sparing(files, opened, gathering.wants, self.looked)
 
-    def _seen(self, stretches: Sequence[Stretch], gathering: Gathering, found: Sparing) -> Seen:
+    def _seen(self, stretches: Sequence[Stretch], gathering: Gathering, found: Sparing) -> TaskRows:
         """What the files hold of the task's partitions, without the rows that need not be read."""
         files, options = [file for stretch in stretches for file in stretch.files], self.options
         for name, file in files:
@@ -138,7 +138,7 @@ class _Task:
                 gathering.take(part)
         return gathering.seen(found.alike)
 
-    def _touched(self, seen: Seen) -> dict[int, States]:
+    def _touched(self, seen: TaskRows) -> dict[int, States]:
         """The states of the buckets in which something was observed; those that are new are loaded."""
         new = {bucket: self.work.manifest.segments.get(bucket) for bucket in seen.touched if bucket not in self.states}
         self.states |= self.store.load(new)

@@ -10,7 +10,7 @@ from typing import Any
 from pyarrow import fs
 
 from parallax.compare.feed import QUERY, ComparisonSource
-from parallax.compare.following import Place
+from parallax.compare.following import TablePoint
 from parallax.compare.results import told_by
 from parallax.compare.segments import Manifest, Segment, StateGoneError, Store
 from parallax.compare.suspect import Coverage, Suspect
@@ -94,7 +94,7 @@ def followed(storage: str) -> dict[str, Followed]:
         return {}
     with files.open_input_stream(f"offsets/{max(batches)}") as stream:
         *_, offset = stream.read().decode().splitlines()
-    return {name: Place.from_json(place).followed for name, place in json.loads(offset).items()}
+    return {name: TablePoint.from_json(place).followed for name, place in json.loads(offset).items()}
 
 
 def compared(session: Any, settings: Settings, checkpoint: str) -> Any:

@@ -393,8 +393,8 @@ def _follow_progress(state: PartitionState, observations: Observations, grace_ms
     return progress.observe(state.brokers, rows.take(known), listed, slots[known], grace_ms, _ended(state))
 
 
-def _ended(state: PartitionState) -> progress.Ended:
-    return progress.Ended.of(state.partition)
+def _ended(state: PartitionState) -> progress.EndedTo:
+    return progress.EndedTo.of(state.partition)
 
 
 def _leader(rows: ProgressRows) -> int | None:

@@ -28,7 +28,7 @@ from parallax.model import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class TaskRows:
     """What a micro-batch showed of the partitions that one Spark task compares.
 
     Attributes:
@@ -52,7 +52,7 @@ class Seen:
         """
         return sorted({*self.buckets, *self.many})
 
-    def with_rows(self, rows: Mapping[TopicPartition, ViewRows]) -> Seen:
+    def with_rows(self, rows: Mapping[TopicPartition, ViewRows]) -> TaskRows:
         """The same, with all rows of some partitions of ``spared``.
 
         Args:
@@ -92,7 +92,7 @@ class Gathering:
         """Add rows that were read from a data file. Call it in the order in which the rows were recorded."""
         self._parts.append(part)
 
-    def seen(self, spared: Mapping[TopicPartition, Alike]) -> Seen:
+    def seen(self, spared: Mapping[TopicPartition, Alike]) -> TaskRows:
         """Everything that was collected; call it once, at the end.
 
         Args:
@@ -114,7 +114,7 @@ class Gathering:
             few.append(part.only(~is_large))
         buckets = sorted((self._bucket(*place), place) for place, count in rows.items() if count and place not in alone)
         joined = Gathered.concat(few, [place for _, place in buckets])
-        return Seen(joined.ordered(), [bucket for bucket, _ in buckets], many, spared)
+        return TaskRows(joined.ordered(), [bucket for bucket, _ in buckets], many, spared)
 
     def _bucket(self, topic: str, partition: int) -> int:
         place = topic, partition
@@ -124,7 +124,7 @@ class Gathering:
 
 
 @dataclass(slots=True)
-class Told:
+class TaskReport:
     """What a Spark task returns to the driver: the suspects and the coverage of its partitions.
 
     Attributes:
@@ -161,7 +161,7 @@ Ready = Mapping[TopicPartition, StepResult]
 """By partition, the result of comparing it. Some of its rows were left unread, because their sums are equal."""
 
 
-def without_rows(before: Mapping[int, States], seen: Seen, terms: Terms) -> Ready:
+def without_rows(before: Mapping[int, States], seen: TaskRows, terms: Terms) -> Ready:
     """Compare the partitions in ``seen.spared``: some of their rows were left unread, because their sums are equal.
 
     Args:
@@ -200,7 +200,7 @@ def without_rows(before: Mapping[int, States], seen: Seen, terms: Terms) -> Read
     return ready
 
 
-def step_buckets(before: Mapping[int, States], seen: Seen, terms: Terms, ready: Ready) -> Told:
+def step_buckets(before: Mapping[int, States], seen: TaskRows, terms: Terms, ready: Ready) -> TaskReport:
     """Compare what a micro-batch showed of one Spark task's partitions; the new states are put into ``before``.
 
     A partition whose comparison raises an error begins again alone, and its offsets are unknown (`begin_anew`).
@@ -220,7 +220,7 @@ def step_buckets(before: Mapping[int, States], seen: Seen, terms: Terms, ready: 
         VersionError: another version of Parallax has written a state.
     """
     settings, now_ms = terms.settings, terms.now_ms
-    told = Told({bucket: [] for bucket in before})
+    told = TaskReport({bucket: [] for bucket in before})
     is_quiet = np.zeros(len(seen.buckets), np.bool_)
     if len(seen.buckets):
         quiet = _quiet(before, seen, settings, told)
@@ -254,7 +254,7 @@ def step_buckets(before: Mapping[int, States], seen: Seen, terms: Terms, ready: 
     return told
 
 
-def _quiet(before: Mapping[int, States], seen: Seen, settings: CompareSettings, told: Told) -> Quiet | None:
+def _quiet(before: Mapping[int, States], seen: TaskRows, settings: CompareSettings, told: TaskReport) -> Quiet | None:
     """What has become of the quiet partitions; None where that failed, so that each has to be stepped by itself."""
     try:
         heads, unmatched, may = _packed(before, seen)
@@ -266,13 +266,13 @@ def _quiet(before: Mapping[int, States], seen: Seen, settings: CompareSettings, 
         return None
 
 
-def _packed(before: Mapping[int, States], seen: Seen) -> tuple[Blobs, Blobs, Array]:
+def _packed(before: Mapping[int, States], seen: TaskRows) -> tuple[Blobs, Blobs, Array]:
     found = [before[bucket].packed(seen.few.places[start:end]) for bucket, start, end in _runs(seen.buckets)]
     heads, unmatched, whole = zip(*found, strict=True)
     return Blobs.concat(heads), Blobs.concat(unmatched), np.concatenate(whole)
 
 
-def _keep(before: Mapping[int, States], seen: Seen, quiet: Quiet) -> None:
+def _keep(before: Mapping[int, States], seen: TaskRows, quiet: Quiet) -> None:
     """Put what became of the quiet partitions into the states of their buckets."""
     heads, unmatched = (
         pieces(blobs.data, np.append(blobs.start, len(blobs.data))) for blobs in (quiet.heads, quiet.unmatched)
@@ -291,4 +291,4 @@ def _runs(buckets: Sequence[int]) -> list[tuple[int, int, int]]:
     return [(buckets[start], start, end) for start, end in zip(starts.tolist(), ends, strict=True)]
 
 
-__all__ = ["Gathering", "Ready", "Seen", "Terms", "Told", "step_buckets", "without_rows"]
+__all__ = ["Gathering", "Ready", "TaskReport", "TaskRows", "Terms", "step_buckets", "without_rows"]

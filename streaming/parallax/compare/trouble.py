@@ -41,7 +41,7 @@ class Trouble:
         Args:
             coverages: the coverage of each partition; one that could not be compared has an ``error``.
             problems: errors because of which Spark tasks could not compare quiet partitions together
-                (`parallax.compare.together.Told`).
+                (`parallax.compare.together.TaskReport`).
         """
         now = self._clock()
         self._said = {place: (error, at) for place, (error, at) in self._said.items() if now - at < AGAIN_S}

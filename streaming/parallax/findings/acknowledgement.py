@@ -1,6 +1,6 @@
 """Decides when an acknowledged finding has become worse, so that it alarms again.
 
-`Extent.worse_than` says what counts as worse, for a single finding and for an incident. No other change of an
+`Gravity.worse_than` says what counts as worse, for a single finding and for an incident. No other change of an
 acknowledged finding raises an alarm: an event that stays acknowledged says what the finding is now.
 """
 
@@ -63,7 +63,7 @@ def is_by_a_person(finding: Finding) -> bool:
     return finding.status is FindingStatus.ACKNOWLEDGED and _EXTENT not in _said(finding)
 
 
-def with_acknowledgement(event: Finding, said: Acknowledgement, was: Extent | None = None) -> Finding:
+def with_acknowledgement(event: Finding, said: Acknowledgement, was: Gravity | None = None) -> Finding:
     """Return an event as one that is acknowledged.
 
     Args:
@@ -92,7 +92,7 @@ def _said(finding: Finding) -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class Gravity:
     """How bad one finding is at one moment; two extents are compared to see whether it got worse.
 
     Attributes:
@@ -115,7 +115,7 @@ class Extent:
     count: int = 1
 
     @classmethod
-    def of(cls, finding: Finding) -> Extent:
+    def of(cls, finding: Finding) -> Gravity:
         """Return how bad a finding is, from its last event. The finding must be open."""
         return cls(
             kind=finding.kind,
@@ -128,7 +128,7 @@ class Extent:
         )
 
     @classmethod
-    def acknowledged(cls, finding: Finding) -> Extent:
+    def acknowledged(cls, finding: Finding) -> Gravity:
         """Return how bad an acknowledged finding was when it was acknowledged, from its last event."""
         was = _said(finding).get(_EXTENT)
         if was is None:
@@ -140,7 +140,7 @@ class Extent:
         """Return the extent as `acknowledged` reads it."""
         return asdict(self) | {"alike": sorted(self.alike)}
 
-    def worse_than(self, known: Extent) -> list[str]:
+    def worse_than(self, known: Gravity) -> list[str]:
         """Return in what this extent is worse than ``known``, an earlier one; empty if it is not.
 
         Each entry is a clause for people, e.g. ``it counts 40, not 20``.
@@ -172,7 +172,7 @@ def worsened(event: Finding, known: Finding) -> Finding | None:
         known: the finding's last event, which is acknowledged.
     """
     said = acknowledgement_of(known)
-    how = Extent.of(event).worse_than(Extent.acknowledged(known))
+    how = Gravity.of(event).worse_than(Gravity.acknowledged(known))
     if said is None or not how:
         return None
     return replace(event, summary=f"{event.summary} Worse than when {said.by} acknowledged it: {', '.join(how)}.")
@@ -185,7 +185,7 @@ def still_acknowledged(event: Finding, known: Finding) -> Finding:
         event: the finding's new event, no worse than what was acknowledged.
         known: the finding's last event, which is acknowledged.
     """
-    return with_acknowledgement(event, _acknowledgement(known), Extent.acknowledged(known))
+    return with_acknowledgement(event, _acknowledgement(known), Gravity.acknowledged(known))
 
 
 def status_of(finding: Finding) -> FindingStatus:

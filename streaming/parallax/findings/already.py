@@ -8,7 +8,7 @@ from dataclasses import replace
 from parallax.findings.answers import Answers
 from parallax.findings.causes import Cause, Causes, accuses_by_proof, standing_claims
 from parallax.findings.claim import Claim
-from parallax.findings.decide import Decision, Verdict
+from parallax.findings.decide import ClaimState, Decision
 from parallax.findings.finding import (
     Finding,
     claim_of,
@@ -17,7 +17,7 @@ from parallax.findings.finding import (
     sides_of,
 )
 from parallax.findings.incidents import Incidents
-from parallax.findings.ledger import Ledger
+from parallax.findings.ledger import FindingLedger
 from parallax.findings.tasks import Task
 from parallax.kinds import OPEN_KINDS, TOMBSTONE_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
@@ -36,7 +36,7 @@ class Already:
         causes: knows the findings that accuse a replica about a key.
     """
 
-    def __init__(self, ledger: Ledger, incidents: Incidents, causes: Causes) -> None:
+    def __init__(self, ledger: FindingLedger, incidents: Incidents, causes: Causes) -> None:
         self.cluster_id = ""
         """Part of every finding's id."""
         self._ledger = ledger
@@ -73,7 +73,7 @@ class Already:
         A key may be deleted several times while a replica misses all of it. The value that it still shows is older than
         each of these tombstones, so they are one divergence.
         """
-        is_new = task.finding_id is None and decision.verdict is Verdict.CONFIRMED
+        is_new = task.finding_id is None and decision.verdict is ClaimState.CONFIRMED
         answer = answers.replicas.get(decision.accused)
         if not is_new or decision.kind not in TOMBSTONE_KINDS or answer is None or answer.key is None:
             return None
@@ -94,7 +94,7 @@ class Already:
         wrong, or proves it any more, that is one difference, whichever of the two was asked last. The finding must name
         all that differ, and be about the same record of the same transaction.
         """
-        if decision.verdict is not Verdict.CONFIRMED or decision.accused != NOBODY:
+        if decision.verdict is not ClaimState.CONFIRMED or decision.accused != NOBODY:
             return None
         own = task.finding_id or claim.finding_id(self.cluster_id)
         known = {f.finding_id: f for f in self._ledger.undirected(claim.place, claim.offset)}
@@ -119,10 +119,10 @@ class Already:
         the transaction if the same end marker is proven to have ended the first, before or after it was reported. That
         follows from the two claims: the probe need not decide the last record once more.
         """
-        is_over = decision.verdict is Verdict.DISMISSED and not decision.has_spread
+        is_over = decision.verdict is ClaimState.DISMISSED and not decision.has_spread
         if is_over or claim.marker_offset == UNKNOWN:
             return {}
-        accused = decision.accused if decision.verdict is Verdict.CONFIRMED else claim.broker
+        accused = decision.accused if decision.verdict is ClaimState.CONFIRMED else claim.broker
         standing = standing_claims(self._ledger.causes(claim.place), claim, before)
         counted = [(event.finding_id, other) for event, other in self._incidents.causes_of(claim)]
         return {

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from parallax.counts import agreed
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, explains
-from parallax.findings.decide import Decision, Resolution, Verdict
+from parallax.findings.decide import ClaimState, Decision, Resolution
 from parallax.findings.finding import (
     Finding,
     claim_of,
@@ -23,7 +23,7 @@ from parallax.findings.finding import (
     sides_of,
 )
 from parallax.findings.incidents import Incidents
-from parallax.findings.ledger import Ledger
+from parallax.findings.ledger import FindingLedger
 from parallax.findings.tasks import Task, Tasks
 from parallax.kinds import KEY_KINDS, TOMBSTONE_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
@@ -63,7 +63,7 @@ class Causes:
         incidents: the findings that are about many keys, or transactions.
     """
 
-    def __init__(self, tasks: Tasks, ledger: Ledger, incidents: Incidents) -> None:
+    def __init__(self, tasks: Tasks, ledger: FindingLedger, incidents: Incidents) -> None:
         self._tasks = tasks
         self._ledger = ledger
         self._incidents = incidents
@@ -72,20 +72,20 @@ class Causes:
         self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding], answers: Answers
     ) -> tuple[Decision, tuple[str, ...]]:
         """Make a difference of value part of the outcome divergence that explains it, not a second finding."""
-        if decision.verdict is Verdict.DISMISSED:
+        if decision.verdict is ClaimState.DISMISSED:
             return decision, ()
         if causes := self._causes(task, claim, decision, before, answers):
-            return replace(decision, verdict=Verdict.DISMISSED, reason=same_cause(causes)), tuple(causes)
+            return replace(decision, verdict=ClaimState.DISMISSED, reason=same_cause(causes)), tuple(causes)
         # Two suspects on outcomes of one transaction, or two that accuse, would wait for each other.
         for other in self._awaited_by(claim) if claim.kind in KEY_KINDS else ():
             is_without = claim.key is not None and claim.broker == decision.accused == NOBODY
             says_more = is_without and other.accused_key == claim.key
             if says_more or _is_cause(other, claim, decision):
                 reason = f"waits for the verdict on {other.kind} at offset {other.first_offset}"
-                return replace(decision, verdict=Verdict.PENDING, reason=reason), ()
-        if decision.verdict is Verdict.CONFIRMED and decision.lone_witness and task.counts.lone < _LONE_PROBES:
+                return replace(decision, verdict=ClaimState.PENDING, reason=reason), ()
+        if decision.verdict is ClaimState.CONFIRMED and decision.lone_witness and task.counts.lone < _LONE_PROBES:
             task.counts = task.counts._replace(lone=task.counts.lone + 1)
-            return replace(decision, verdict=Verdict.PENDING, reason=f"{decision.reason}; asked once more"), ()
+            return replace(decision, verdict=ClaimState.PENDING, reason=f"{decision.reason}; asked once more"), ()
         return decision, ()
 
     def explained(
@@ -97,7 +97,7 @@ class Causes:
         """
         if decision.is_unsettled and claim.broker == NOBODY:
             causes = self._about_the_key(task, claim, before) or self._causes(task, claim, decision, before, answers)
-        elif decision.verdict is Verdict.DISMISSED or claim.kind not in KEY_KINDS:
+        elif decision.verdict is ClaimState.DISMISSED or claim.kind not in KEY_KINDS:
             return decision
         else:
             causes = self._causes(task, claim, decision, before, answers)
@@ -109,7 +109,7 @@ class Causes:
         It does if the frozen replica shows the value that another one is accused of. That value is proven wrong. What
         the frozen replica has still to decide changes nothing, and all others show the same.
         """
-        differing = replace(decision, verdict=Verdict.CONFIRMED)
+        differing = replace(decision, verdict=ClaimState.CONFIRMED)
         causes = self._accused_about(task, claim, differing, before)
         if not causes or not differing.is_explained_by(_showing_what_is_accused(decision.sides, causes)):
             return decision
@@ -123,9 +123,9 @@ class Causes:
         A finding about an outcome, which was confirmed since, says the same of one of the replicas.
         """
         reported = self._reported_by(task, claim)
-        if decision.verdict is not Verdict.PENDING or claim.spread or not (reported and reported[-1]):
+        if decision.verdict is not ClaimState.PENDING or claim.spread or not (reported and reported[-1]):
             return decision
-        differing = replace(decision, verdict=Verdict.CONFIRMED, accused=NOBODY, sides=reported[-1])
+        differing = replace(decision, verdict=ClaimState.CONFIRMED, accused=NOBODY, sides=reported[-1])
         causes = self._causes(task, claim, differing, before)
         return self._ended_by(task, claim, decision, causes, before)
 
@@ -152,7 +152,7 @@ class Causes:
         for sides in reported:
             brokers = {cause.broker for cause in causes.values()}
             brokers |= frozen | _showing_what_is_accused(sides, about) if about else frozenset()
-            differing = replace(decision, verdict=Verdict.CONFIRMED, accused=NOBODY, sides=sides)
+            differing = replace(decision, verdict=ClaimState.CONFIRMED, accused=NOBODY, sides=sides)
             in_part |= not differing.is_explained_by(brokers)
         return replace(_explained_by(decision, causes), in_part=in_part)
 
@@ -203,7 +203,7 @@ class Causes:
         self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]
     ) -> dict[str, Cause]:
         """Return the findings that accuse replicas about the key of a difference that accuses nobody, by their ids."""
-        if claim.key is None or decision.accused != NOBODY or decision.verdict is not Verdict.CONFIRMED:
+        if claim.key is None or decision.accused != NOBODY or decision.verdict is not ClaimState.CONFIRMED:
             return {}
         # If some replicas ended a record's transaction otherwise, only its key's value may still differ.
         if claim.rule_of(decision.kind) is not Rule.LATEST_VALUE and are_outcomes(decision.sides.keys()):
@@ -285,7 +285,7 @@ def _explained_by(decision: Decision, causes: Mapping[str, Cause]) -> Decision:
     """Return the decision, ended as explained by others if there are any."""
     if not causes:
         return decision
-    return replace(decision, verdict=Verdict.DISMISSED, reason=same_cause(causes), resolution=Resolution.EXPLAINED)
+    return replace(decision, verdict=ClaimState.DISMISSED, reason=same_cause(causes), resolution=Resolution.EXPLAINED)
 
 
 def same_cause(causes: Mapping[str, Cause]) -> str:

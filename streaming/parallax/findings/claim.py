@@ -2,7 +2,7 @@
 
 Example: "broker 2 shows an old value of key K at offset 4; a tombstone at offset 7 deleted it". A claim is made from a
 row of the ``suspects`` table. When a finding is checked again, it is made from the finding's last event. It holds what
-the views have recorded of each replica (`Recorded`).
+the views have recorded of each replica (`RecordedByViews`).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Differed:
 
     @classmethod
     def parse(cls, part: Any) -> Differed | None:
-        """Make a `Differed` from ``part``, a value of the JSON that `Recorded.as_json` returns.
+        """Make a `Differed` from ``part``, a value of the JSON that `RecordedByViews.as_json` returns.
 
         None if ``part`` is anything else.
         """
@@ -98,7 +98,7 @@ class HadEnded:
     def parse(cls, part: Any) -> HadEnded | None:
         """Make a `HadEnded` from ``part``, a value of JSON; None if ``part`` is anything else.
 
-        `Recorded.as_json` and a suspect's ``observations`` have such a value.
+        `RecordedByViews.as_json` and a suspect's ``observations`` have such a value.
         """
         numbers = [part.get(f.name) for f in fields(cls)] if isinstance(part, dict) else [None]
         return cls(*numbers) if all(isinstance(n, int) for n in numbers) else None
@@ -113,7 +113,7 @@ class HadEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedByViews:
     """What the views recorded about one claim.
 
     It is kept because a cleaner may remove the records before a probe asks.
@@ -183,7 +183,7 @@ class Recorded:
     was_deletion: bool = False
     shown_from: int = UNKNOWN
 
-    def of_another(self) -> Recorded:
+    def of_another(self) -> RecordedByViews:
         """What of this holds for another record of the claim's transaction, too.
 
         A transaction has one outcome. But where a lower end marker may have been there, the other record may be of
@@ -193,7 +193,7 @@ class Recorded:
         return replace(self, lacks=UNKNOWN, outcomes=outcomes, record_shown_by=(), record_read_ms=UNKNOWN)
 
     @classmethod
-    def parse(cls, text: str) -> Recorded:
+    def parse(cls, text: str) -> RecordedByViews:
         """Return recorded evidence from JSON text.
 
         The text is a suspect's ``observations``, or ``recorded`` in a finding's evidence. Parts that cannot be read are
@@ -206,7 +206,7 @@ class Recorded:
         return cls.of(document)
 
     @classmethod
-    def of(cls, document: Any) -> Recorded:
+    def of(cls, document: Any) -> RecordedByViews:
         """Return recorded evidence from a JSON ``document``, as `as_json` makes it; what cannot be read is left out."""
         if not isinstance(document, dict):
             document = {}
@@ -289,7 +289,7 @@ _OF_ALL = (
     "was_deletion",
     "shown_from",
 )
-_BY_BROKER = tuple(part.name for part in fields(Recorded) if part.name not in _OF_ALL)
+_BY_BROKER = tuple(part.name for part in fields(RecordedByViews) if part.name not in _OF_ALL)
 
 
 def _sides(part: Any) -> dict[Side, tuple[int, ...]]:
@@ -350,7 +350,7 @@ class Claim:
     marker_offset: int = UNKNOWN
     key_hash_hi: int = 0
     key_hash_lo: int = 0
-    recorded: Recorded = field(default_factory=Recorded)
+    recorded: RecordedByViews = field(default_factory=RecordedByViews)
     raised_at_ms: int = 0
     spread: bool = False
     renamed: bool = False
@@ -425,7 +425,7 @@ class Claim:
         """The offsets behind the claim's record at which its transaction may have ended unread.
 
         They lie below its end marker. If that is unknown, they lie below the offset where the transaction had ended
-        (`Recorded.had_ended`). None if neither is known, or if there are more than `MAX_BETWEEN` offsets.
+        (`RecordedByViews.had_ended`). None if neither is known, or if there are more than `MAX_BETWEEN` offsets.
         """
         before = self.recorded.had_ended
         end = before.below if before is not None and self.marker_offset == UNKNOWN else self.marker_offset
@@ -667,7 +667,7 @@ def claim_from_row(row: Mapping[str, Any]) -> Claim:
         marker_offset=_number(row, "marker_offset", -1),
         key_hash_hi=_number(row, "key_hash_hi", 0),
         key_hash_lo=_number(row, "key_hash_lo", 0),
-        recorded=Recorded.parse(row.get("observations") or ""),
+        recorded=RecordedByViews.parse(row.get("observations") or ""),
         raised_at_ms=milliseconds(raised) if isinstance(raised, datetime) else int(raised or 0),
     )
 
@@ -697,7 +697,7 @@ def claim_from_json(place: TopicPartition, said: Mapping[str, Any]) -> Claim:
         KeyError, ValueError: it has another form, or a kind or rule that this version does not know.
     """
     high, low = hash_halves(said["key_hash"])
-    recorded = Recorded.of(said["recorded"])
+    recorded = RecordedByViews.of(said["recorded"])
     return Claim(
         suspect_id=said["suspect_id"],
         rule=Rule(said["rule"]),

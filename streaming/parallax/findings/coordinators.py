@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from parallax.findings.hanging import Open, Standing, Told, Verdict, judge, opened
+from parallax.findings.hanging import CoordinatorsSay, Open, Prospect, Standing, judge, opened
 from parallax.model import UNKNOWN
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
@@ -18,7 +18,7 @@ STATES = "__transaction_state"
 """Kafka's topic whose leaders are the coordinators."""
 
 
-def ask(client: ReplicaClient, producer_ids: Sequence[int], timeout_ms: int) -> Told:
+def ask(client: ReplicaClient, producer_ids: Sequence[int], timeout_ms: int) -> CoordinatorsSay:
     """Ask every transaction coordinator for the transactions of some producers.
 
     Args:
@@ -28,22 +28,22 @@ def ask(client: ReplicaClient, producer_ids: Sequence[int], timeout_ms: int) -> 
 
     Returns:
         The transactions of these producers that coordinators list: first those that are over, then those that are not,
-        then the latter once more, with their partitions, if a coordinator has described them. ``Told.unanswered`` says
-        why the answers may be incomplete; it is empty only if the leader of every partition of the coordinators' topic
-        has answered.
+        then the latter once more, with their partitions, if a coordinator has described them.
+        ``CoordinatorsSay.unanswered`` says why the answers may be incomplete; it is empty only if the leader of every
+        partition of the coordinators' topic has answered.
     """
     before = coordinators(client, timeout_ms)
     try:
         listings = client.list_transactions(producer_ids, timeout_ms=timeout_ms)
     except ReplicaError as error:
-        return Told(unanswered={UNKNOWN: str(error)})
+        return CoordinatorsSay(unanswered={UNKNOWN: str(error)})
     wanted = set(producer_ids)
     # A broker that coordinates it no more may list an earlier state: one that is not over counts before one that is.
     listed = sorted(
         (one for one in listings.transactions if one.producer_id in wanted), key=lambda one: not one.is_over
     )
     unanswered = _unanswered(listings, before, coordinators(client, timeout_ms))
-    return Told((*listed, *_described(client, listed, timeout_ms)), unanswered)
+    return CoordinatorsSay((*listed, *_described(client, listed, timeout_ms)), unanswered)
 
 
 def coordinators(client: ReplicaClient, timeout_ms: int) -> Mapping[int, int] | ReplicaError:
@@ -105,7 +105,7 @@ def _described(
     return [one for one in found if one.producer_id in ids]
 
 
-def verdicts(client: ReplicaClient, found: Sequence[Open], timeout_ms: int) -> dict[Open, Verdict]:
+def verdicts(client: ReplicaClient, found: Sequence[Open], timeout_ms: int) -> dict[Open, Prospect]:
     """Decide, of transactions that leaders hold open, whether a coordinator will ever end them.
 
     The coordinators are asked first. Then the leaders are asked again, because a coordinator may have ended a
@@ -127,11 +127,11 @@ def verdicts(client: ReplicaClient, found: Sequence[Open], timeout_ms: int) -> d
         if verdict.standing is Standing.GOES_ON or still.get(one):
             kept[one] = verdict
         elif one not in still:
-            kept[one] = Verdict(Standing.UNKNOWN, f"broker {one.leader}, which led it, did not answer again")
+            kept[one] = Prospect(Standing.UNKNOWN, f"broker {one.leader}, which led it, did not answer again")
     return kept
 
 
-def under_way(client: ReplicaClient, found: Sequence[Open], timeout_ms: int) -> dict[Open, Verdict]:
+def under_way(client: ReplicaClient, found: Sequence[Open], timeout_ms: int) -> dict[Open, Prospect]:
     """Decide, of each transaction, whether a coordinator has one of its producer under way in its partition.
 
     Unlike `verdicts` it does not ask whether leaders still hold them open.

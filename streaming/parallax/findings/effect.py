@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from parallax.counts import agreed, counted
 from parallax.findings.answers import ABORTED, Answers, ReplicaAnswer, holds_tombstone
 from parallax.findings.claim import Claim
-from parallax.findings.claim import Recorded as Shown
-from parallax.findings.decide import Decision, Resolution, Verdict, decide
+from parallax.findings.claim import RecordedByViews as Shown
+from parallax.findings.decide import ClaimState, Decision, Resolution, decide
 from parallax.findings.decide.lineage import end_shown
 from parallax.findings.decide.own_end import needs_the_keys
 from parallax.findings.requests import Transaction, TransactionRecords
@@ -33,7 +33,7 @@ COVERED_TOGETHER = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedRecord:
     """One record of a transaction: the claim about this record, its answers, and the decision on it."""
 
     claim: Claim
@@ -133,7 +133,7 @@ def covered(claim: Claim, recorded: TransactionRecords) -> list[Claim]:
     ]
 
 
-def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> Judged:
+def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> JudgedRecord:
     """Return the gravest decision on any record of a claim's transaction.
 
     Args:
@@ -146,15 +146,15 @@ def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> Judged:
         wrong; all replicas are wrong; a record cannot be judged yet; the finding on a record is over. The answers about
         the other records are kept in ``rest``.
     """
-    first = Judged(claim, decide(claim, answers, live_only=live_only), answers)
+    first = JudgedRecord(claim, decide(claim, answers, live_only=live_only), answers)
     is_gone = first.decision.resolution is Resolution.GONE
-    if first.decision.verdict is not Verdict.DISMISSED or (is_gone and answers.pivot == NOBODY):
+    if first.decision.verdict is not ClaimState.DISMISSED or (is_gone and answers.pivot == NOBODY):
         return first
     others = [(replace(c, suspect_id=claim.suspect_id, freed=claim.freed), a) for c, a in answers.rest]
-    rest = [Judged(c, decide(c, a, live_only=live_only), a) for c, a in others]
+    rest = [JudgedRecord(c, decide(c, a, live_only=live_only), a) for c, a in others]
     if is_gone:
         # It does not end with its replica if all that are left are wrong in the same way, or may be.
-        rest = [j for j in rest if j.decision.has_spread or j.decision.verdict is Verdict.PENDING]
+        rest = [j for j in rest if j.decision.has_spread or j.decision.verdict is ClaimState.PENDING]
     if claim.broker == NOBODY:
         rest = [j for j in rest if not (j.decision.is_unsettled and _was_written_since(j))]
     gravest = min([first, *rest], key=lambda j: _rank(j.decision))
@@ -165,13 +165,18 @@ def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> Judged:
     # An index that is right again does not show what the cleaner had removed because of it.
     is_of_one = decision.resolution in _TRACES or claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER
     is_of_one |= decision.resolution is Resolution.HEALED and _is_replaced_without_end(gravest)
-    if answers.rest_unknown and decision.verdict is Verdict.DISMISSED and is_of_one and not _is_below(claim, answers):
+    if (
+        answers.rest_unknown
+        and decision.verdict is ClaimState.DISMISSED
+        and is_of_one
+        and not _is_below(claim, answers)
+    ):
         reason = f"{decision.reason}; {answers.rest_unknown}"
-        return replace(gravest, decision=replace(decision, verdict=Verdict.PENDING, reason=reason))
+        return replace(gravest, decision=replace(decision, verdict=ClaimState.PENDING, reason=reason))
     return gravest
 
 
-def _was_written_since(judged: Judged) -> bool:
+def _was_written_since(judged: JudgedRecord) -> bool:
     """Whether every replica shows a record of the key that another producer wrote behind the transaction's."""
     claim = judged.claim
     keys = [a.key for a in judged.answers.replicas.values() if a.error is None]
@@ -180,7 +185,7 @@ def _was_written_since(judged: Judged) -> bool:
     return len(newer) == len(keys)
 
 
-def _is_replaced_without_end(judged: Judged) -> bool:
+def _is_replaced_without_end(judged: JudgedRecord) -> bool:
     """Whether a finding has healed by its key alone: another log shows the same value as the others."""
     claim, accused = judged.claim, judged.answers.replicas.get(judged.claim.pivot)
     if claim.kind not in TRANSACTION_KINDS or accused is None:
@@ -214,9 +219,9 @@ _TRACES = frozenset(
 
 
 def _rank(decision: Decision) -> int:
-    if decision.verdict is Verdict.CONFIRMED:
+    if decision.verdict is ClaimState.CONFIRMED:
         return 0
-    if decision.verdict is Verdict.PENDING:
+    if decision.verdict is ClaimState.PENDING:
         return 2
     if decision.resolution is Resolution.SPREAD:
         return 1

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Decision, Resolution
-from parallax.findings.members import Group
+from parallax.findings.members import MemberGroup
 from parallax.findings.summary import asked_in_words, counted_in_words
 from parallax.findings.tense import in_past
 from parallax.kinds import KINDS, OPEN_KINDS, SHOWING_OLDER, Variant, effect_of
@@ -53,7 +53,7 @@ NO_REPAIR = Repairs()
 """What is on record where no repair is."""
 
 
-class End(NamedTuple):
+class EndText(NamedTuple):
     """The text about a finding that is over, and what of it comes from elsewhere than the deciding probe.
 
     Attributes:
@@ -162,7 +162,7 @@ def clause(
         kind: the finding's kind.
         is_directed: whether the finding accuses a broker.
         is_repaired: whether a repair on record has ended it.
-        is_older_over: as `End.is_older_over`.
+        is_older_over: as `EndText.is_older_over`.
     """
     was_open = kind in OPEN_KINDS
     if is_repaired and (resolution == Resolution.HEALED or (was_open and resolution in _NO_TRACE)):
@@ -183,7 +183,7 @@ def resolved(
     repaired: Repairs = NO_REPAIR,
     variant: str = Variant.PLAIN,
     shown: int | None = None,
-) -> End:
+) -> EndText:
     """Say what a finding was, how and when it ended, and whether the replica is right again.
 
     Args:
@@ -204,7 +204,7 @@ def resolved(
     reason = f"broker {claim.broker} does not show the value at offset {shown} any more" if is_older_over else None
     how = form.format(reason=_past(decision, answers, reason), broker=claim.broker, seen=seen, repaired=mended)
     said = (*(repaired.mended if _REPAIRED_HERE in form else ()), *repaired.begun)
-    return End(" ".join(filter(None, (was, how, *repaired.begun))), _SEEN_HERE in form, said, is_older_over)
+    return EndText(" ".join(filter(None, (was, how, *repaired.begun))), _SEEN_HERE in form, said, is_older_over)
 
 
 def dismissed(decision: Decision, answers: Answers) -> str:
@@ -258,7 +258,7 @@ def _form(claim: Claim, decision: Decision, *, is_repaired: bool) -> str:
 
 
 def incident_over(
-    group: Group, ended: Mapping[str, int], at: datetime, repaired: Repairs = NO_REPAIR, *, had_spread: bool
+    group: MemberGroup, ended: Mapping[str, int], at: datetime, repaired: Repairs = NO_REPAIR, *, had_spread: bool
 ) -> tuple[str, str]:
     """Return a sentence that says how an incident ended, and its resolution.
 

@@ -62,7 +62,7 @@ class _Open(_Part):
     start_offset: int
 
 
-class _Key(_Part):
+class _KeyShown(_Part):
     visible: _Value | None = None
     complete: bool = True
 
@@ -81,7 +81,7 @@ class _Replica(_Part):
     aborted: list[_Aborted] = []
     open_transactions: list[_Open] | None = None
     open_error: str | None = None
-    key: _Key | None = None
+    key: _KeyShown | None = None
 
 
 class _Recorded(_Part):

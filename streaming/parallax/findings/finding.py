@@ -11,10 +11,10 @@ from typing import Any
 from parallax.findings import onset
 from parallax.findings.about import HAD_SPREAD, KEPT, OLDER_OVER, SAID, SEEN_SAID, SHOWN, VARIANT, record_offset
 from parallax.findings.answers import Answers
-from parallax.findings.claim import Claim, Recorded
+from parallax.findings.claim import Claim, RecordedByViews
 from parallax.findings.decide import Decision, Resolution, differed, showing_its_value
 from parallax.findings.effect import remembered
-from parallax.findings.ended import NO_REPAIR, End, Repairs, dismissed, resolved
+from parallax.findings.ended import NO_REPAIR, EndText, Repairs, dismissed, resolved
 from parallax.findings.proving import PROVEN_BY, ProvingRecord
 from parallax.findings.summary import blocked_at, spread, summary, unsettled, variant_of
 from parallax.kinds import (
@@ -243,7 +243,7 @@ def _variant(status: FindingStatus, claim: Claim, decision: Decision, answers: A
     return variant_in(known)
 
 
-def _of_the_end(claim: Claim, decision: Decision, end: End, *, is_repaired: bool) -> dict[str, Any]:
+def _of_the_end(claim: Claim, decision: Decision, end: EndText, *, is_repaired: bool) -> dict[str, Any]:
     """Return the evidence of a resolved finding, in addition to the replicas' answers."""
     said: dict[str, Any] = {"resolution": str(decision.resolution)}
     said |= {SEEN_SAID: end.is_seen_said, SAID: list(end.repairs)}
@@ -296,7 +296,7 @@ def _of_the_cut(claim: Claim, answers: Answers) -> Claim:
     return claim if end is None or end >= claim.offset else replace(claim, offset=end)
 
 
-def _recorded(claim: Claim, decision: Decision, answers: Answers, status: FindingStatus) -> Recorded:
+def _recorded(claim: Claim, decision: Decision, answers: Answers, status: FindingStatus) -> RecordedByViews:
     """Return what is remembered of the replicas from now on; without direction also where each stood first."""
     recorded = remembered(claim, answers)
     if status is FindingStatus.CONFIRMED or (status is FindingStatus.UNSETTLED and recorded.differed is None):
@@ -554,7 +554,7 @@ def claim_of(finding: Finding) -> Claim:
         marker_offset=finding.marker_offset,
         key_hash_hi=finding.key_hash_hi,
         key_hash_lo=finding.key_hash_lo,
-        recorded=Recorded.of(recorded),
+        recorded=RecordedByViews.of(recorded),
         raised_at_ms=milliseconds(finding.first_suspected_at),
         spread=has_spread(finding) or was_spread(finding),
         all_compared=finding.broker == NOBODY or _has_compared_all(evidence),

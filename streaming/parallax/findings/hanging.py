@@ -53,7 +53,7 @@ class Open:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Prospect:
     """Whether one open transaction will end, and why.
 
     Attributes:
@@ -69,7 +69,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CoordinatorsSay:
     """What all transaction coordinators together answered about some producers.
 
     Attributes:
@@ -110,7 +110,7 @@ def opened(place: TopicPartition, leader: int, states: object) -> list[Open]:
     ]
 
 
-def judge(one: Open, told: Told, *, may_describe: bool | None) -> Verdict:
+def judge(one: Open, told: CoordinatorsSay, *, may_describe: bool | None) -> Prospect:
     """Return whether an open transaction will end, from what the coordinators answered; pure.
 
     The parameter ``one`` is the transaction, as its leader lists it. ``told`` is what the coordinators answered after
@@ -120,22 +120,22 @@ def judge(one: Open, told: Told, *, may_describe: bool | None) -> Verdict:
     mine = [listing for listing in told.transactions if listing.producer_id == one.producer_id]
     if not mine:
         if told.silent:
-            return Verdict(Standing.UNKNOWN, f"not every coordinator is known to have answered ({told.silent})")
+            return Prospect(Standing.UNKNOWN, f"not every coordinator is known to have answered ({told.silent})")
         if may_describe:
-            return Verdict(Standing.HANGS, "no coordinator knows its producer")
+            return Prospect(Standing.HANGS, "no coordinator knows its producer")
         problem = "no coordinator lists its producer: it hangs, or DESCRIBE on its transactional id is missing"
-        return Verdict(Standing.HIDDEN, problem)
+        return Prospect(Standing.HIDDEN, problem)
     listing = mine[-1]
     by = f"the coordinator (broker {listing.coordinator}) says {listing.state} of {listing.transactional_id!r}"
     if one.place in (listing.partitions or ()):
-        return Verdict(Standing.GOES_ON, by, listing.started_ms / 1000 if listing.started_ms > 0 else None)
+        return Prospect(Standing.GOES_ON, by, listing.started_ms / 1000 if listing.started_ms > 0 else None)
     if told.silent:
-        return Verdict(Standing.UNKNOWN, f"{by}, and not every coordinator is known to have answered ({told.silent})")
+        return Prospect(Standing.UNKNOWN, f"{by}, and not every coordinator is known to have answered ({told.silent})")
     if listing.partitions is not None:
-        return Verdict(Standing.HANGS, f"{by}, and this partition is not part of it")
+        return Prospect(Standing.HANGS, f"{by}, and this partition is not part of it")
     if listing.is_over:
-        return Verdict(Standing.HANGS, f"{by}, and will write no end marker here")
-    return Verdict(Standing.UNKNOWN, f"{by}, and not of which partitions")
+        return Prospect(Standing.HANGS, f"{by}, and will write no end marker here")
+    return Prospect(Standing.UNKNOWN, f"{by}, and not of which partitions")
 
 
 def held_back(one: Open) -> str:
@@ -185,10 +185,10 @@ def how_to_end(one: Open, shell: Shell) -> str:
 
 
 __all__ = [
+    "CoordinatorsSay",
     "Open",
+    "Prospect",
     "Standing",
-    "Told",
-    "Verdict",
     "abort_command",
     "described",
     "held_back",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from parallax.findings.hanging import Open, Standing, Verdict, described, held_back, how_to_end
+from parallax.findings.hanging import Open, Prospect, Standing, described, held_back, how_to_end
 from parallax.moments import time_text
 from parallax.runbook import HANGING, RUNBOOK, section
 from parallax.shell import Shell
@@ -77,7 +77,7 @@ class Hanging:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class StableSeen:
     """An observation for `after`: the partition's last stable offset, as replicas report it.
 
     Attributes:
@@ -94,7 +94,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class OpenSeen:
     """An observation for `after`: the leader holds a transaction open, and coordinators answered about it.
 
     Attributes:
@@ -103,7 +103,7 @@ class Told:
     """
 
     one: Open
-    verdict: Verdict
+    verdict: Prospect
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Over:
     why: str
 
 
-Event = Shown | Told | Gone
+Event = StableSeen | OpenSeen | Gone
 PASSED = Over("its end has come: a replica shows what lies beyond it, and consumers in read_committed go on")
 REPLACED = Over("its leader holds another transaction open in its place")
 
@@ -149,7 +149,7 @@ def after(hanging: Hanging, event: Event) -> Hanging | Over:
     match event:
         case Gone(how):
             return Over(how)
-        case Told(one, verdict):
+        case OpenSeen(one, verdict):
             if one.identity != hanging.one.identity:
                 return REPLACED
             if verdict.standing in (Standing.HANGS, Standing.GOES_ON):
@@ -157,7 +157,7 @@ def after(hanging: Hanging, event: Event) -> Hanging | Over:
                 hangs = verdict.standing is Standing.HANGS
                 return replace(hanging, why=verdict.why, hangs=hangs, started=started)
             return hanging
-        case Shown(stable, log_start, is_held, at):
+        case StableSeen(stable, log_start, is_held, at):
             if stable > max(hanging.at, log_start):
                 return PASSED
             if not is_held or stable < hanging.at:
@@ -199,9 +199,9 @@ __all__ = [
     "Event",
     "Gone",
     "Hanging",
+    "OpenSeen",
     "Over",
-    "Shown",
-    "Told",
+    "StableSeen",
     "after",
     "headline",
     "words",

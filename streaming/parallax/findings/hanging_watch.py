@@ -16,8 +16,8 @@ import structlog
 
 from parallax.errors import one_line
 from parallax.findings.coordinators import verdicts
-from parallax.findings.hanging import Open, Standing, Verdict, opened
-from parallax.findings.hanging_life import Event, Gone, Hanging, Over, Shown, Told, after, headline, words
+from parallax.findings.hanging import Open, Prospect, Standing, opened
+from parallax.findings.hanging_life import Event, Gone, Hanging, OpenSeen, Over, StableSeen, after, headline, words
 from parallax.model import UNKNOWN, TopicPartition
 from parallax.moments import time_text
 from parallax.replica.client import ReplicaClient
@@ -62,9 +62,9 @@ class Standstill:
     log_start: int = 0
 
     @property
-    def shown(self) -> Shown:
+    def shown(self) -> StableSeen:
         """This last stable offset as an observation for `parallax.findings.hanging_life.after`."""
-        return Shown(self.offset, self.log_start, self.since is not None, self.seen_at)
+        return StableSeen(self.offset, self.log_start, self.since is not None, self.seen_at)
 
 
 def is_overdue(stands_s: float, max_timeout_ms: int) -> bool:
@@ -194,7 +194,7 @@ class HangingWatch:
         known = self._reported.get(place)
         return stands.since if known is None or stands.since is None else min(stands.since, known.stands_since)
 
-    def _asked(self, due: Sequence[TopicPartition], long: Mapping[TopicPartition, Standstill]) -> dict[Open, Verdict]:
+    def _asked(self, due: Sequence[TopicPartition], long: Mapping[TopicPartition, Standstill]) -> dict[Open, Prospect]:
         """Return the transactions that hold the last stable offsets back, and what becomes of them."""
         found: list[Open] = []
         for leader, places in self._leaders(due).items():
@@ -221,7 +221,7 @@ class HangingWatch:
                 found.setdefault(known.leader, []).append(place)
         return found
 
-    def _take(self, one: Open, verdict: Verdict, stands: Standstill, now: float) -> None:
+    def _take(self, one: Open, verdict: Prospect, stands: Standstill, now: float) -> None:
         hangs = verdict.standing is Standing.HANGS
         is_certain = hangs and one.identity in self._hung_before
         self._hung_before = {known for known in self._hung_before if known[0] != one.place}
@@ -232,7 +232,7 @@ class HangingWatch:
             self._asked_at = {key: at for key, at in self._asked_at.items() if key[0] != one.place}
             return
         if one.place in self._reported:
-            self._event(one.place, Told(one, verdict))
+            self._event(one.place, OpenSeen(one, verdict))
         stands_since = now if stands.since is None else stands.since
         if one.place in self._reported:
             return

@@ -21,7 +21,7 @@ from parallax.findings.claim import Claim, explains
 from parallax.findings.decide import Resolution, differed, differs_anew
 from parallax.findings.effect import COVERED, COVERED_TOGETHER, remembered
 from parallax.findings.finding import Finding, beside, has_spread, is_unsettled
-from parallax.findings.incident import PROOFS, Proof, Tally, counted, is_led, sampled, tally_of
+from parallax.findings.incident import PROOFS, MemberProof, Tally, counted, is_led, sampled, tally_of
 from parallax.findings.members import (
     NO_COUNTS,
     OPEN,
@@ -29,7 +29,7 @@ from parallax.findings.members import (
     WAITING,
     Array,
     Counts,
-    Group,
+    MemberGroup,
     MemberRow,
     Members,
     State,
@@ -73,7 +73,7 @@ class Page:
     """
 
     number: int
-    group: Group
+    group: MemberGroup
     is_proven: bool
     claims: tuple[Claim, ...]
     originals: tuple[Claim, ...]
@@ -82,7 +82,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class MemberOutcome:
     """What a probe has shown of one member of a page.
 
     Attributes:
@@ -100,8 +100,8 @@ class Outcome:
     """
 
     state: State
-    group: Group | None = None
-    proof: Proof | None = None
+    group: MemberGroup | None = None
+    proof: MemberProof | None = None
     led: WhoLed = NOT_KNOWN
     resolution: str = ""
     reason: str = ""
@@ -126,7 +126,7 @@ class Left(NamedTuple):
 
 
 @dataclass(slots=True)
-class Held:
+class HeldMembers:
     """The members of one group, and how far the present round of probes has come.
 
     It is what `Waiting` and `Proven` have in common. A row is an index into ``members.rows``.
@@ -141,7 +141,7 @@ class Held:
         gone: rows for the table ``members`` about members that are not here any more.
     """
 
-    group: Group
+    group: MemberGroup
     members: Members
     round: int = 1
     due: float = 0.0
@@ -241,7 +241,7 @@ class Held:
         made = (self.claim(at) for at in np.flatnonzero(about & self.members.are(*states)).tolist())
         return [one for one in made if explains(one, claim, by_value=True)]
 
-    def _fit(self, page: Page, at: Sequence[int], outcomes: Sequence[Outcome]) -> None:
+    def _fit(self, page: Page, at: Sequence[int], outcomes: Sequence[MemberOutcome]) -> None:
         """Adjust the page size so that a probe asks about all records, and ask again about members that got less.
 
         Args:
@@ -267,7 +267,7 @@ class Held:
         counts = tuple(Counts(*row) for row in rows[list(Counts._fields)][at].tolist())
         return Page(number, self.group, is_proven, tuple(claims), tuple(originals), counts)
 
-    def _note_counts(self, at: Sequence[int], outcomes: Sequence[Outcome]) -> None:
+    def _note_counts(self, at: Sequence[int], outcomes: Sequence[MemberOutcome]) -> None:
         """Remember what the probes of each member of a page have counted."""
         rows = self.members.rows
         for row, outcome in zip(at, outcomes, strict=True):
@@ -278,8 +278,8 @@ class Held:
 
 
 @dataclass(slots=True)
-class Waiting(Held):
-    """The suspects of one group that wait for a verdict (in `Held.members`), and why they still do.
+class Waiting(HeldMembers):
+    """The suspects of one group that wait for a verdict (in `HeldMembers.members`), and why they still do.
 
     Attributes:
         attempts: how many rounds in a row, up to the last one, have left at least one suspect undecided.
@@ -339,7 +339,7 @@ class Waiting(Held):
         self.members.rows["state"][at[at >= 0]] = State.UNDECIDED
         self.reason = reason
 
-    def judged(self, page: Page, outcomes: Sequence[Outcome], asked_ms: int) -> None:
+    def judged(self, page: Page, outcomes: Sequence[MemberOutcome], asked_ms: int) -> None:
         """Record what a probe has shown of a page's members.
 
         Members that are proven, dismissed, or to be probed by themselves are dropped, because they wait no longer.
@@ -401,7 +401,7 @@ class Waiting(Held):
 
 
 @dataclass(slots=True)
-class Proven(Held):
+class Proven(HeldMembers):
     """The proven members of one group, and what is known of the incident that counts them.
 
     There is an incident once the findings table has an event of it.
@@ -425,7 +425,7 @@ class Proven(Held):
     writing: bool = False
     retry_at: float = -_NEVER
     is_asked: bool = False
-    proofs: list[Proof] = field(default_factory=list)
+    proofs: list[MemberProof] = field(default_factory=list)
     led: WhoLed = NOT_KNOWN
     ended: Counter[str] = field(default_factory=Counter)
     sampled: Counter[int] = field(default_factory=Counter)
@@ -480,7 +480,7 @@ class Proven(Held):
             at = self.members.locate(np.array([row.claim.suspect_id for row in rows], "S32"))
             self.members.drop(at[at >= 0])
         else:
-            Held.restore(self, rows)
+            HeldMembers.restore(self, rows)
         self._tally = None
 
     def resume(self, *, is_known: bool) -> None:
@@ -624,7 +624,7 @@ class Proven(Held):
         self.let_go(at)
         self._tally = None
 
-    def judged(self, page: Page, outcomes: Sequence[Outcome], asked_ms: int, soon: float) -> Left:
+    def judged(self, page: Page, outcomes: Sequence[MemberOutcome], asked_ms: int, soon: float) -> Left:
         """Record what a probe has shown of a page's members.
 
         Args:
@@ -672,7 +672,7 @@ class Proven(Held):
             self.round += 1  # What happened to some may have happened to all: ask about each.
         return left
 
-    def _tell(self, before: int, outcome: Outcome) -> None:
+    def _tell(self, before: int, outcome: MemberOutcome) -> None:
         """Count those that are not wrong any more, or wrong again."""
         was_wrong, is_wrong = before in OPEN, outcome.state in OPEN
         as_ended = str(Resolution.EXPLAINED if before == State.IN_PART else Resolution.HEALED)
@@ -681,13 +681,13 @@ class Proven(Held):
         elif is_wrong and not was_wrong and self.ended[as_ended]:
             self.ended[as_ended] -= 1
 
-    def _told_anew(self, at: int, original: Claim, proof: Proof, state: State) -> list[tuple[Claim, State]]:
+    def _told_anew(self, at: int, original: Claim, proof: MemberProof, state: State) -> list[tuple[Claim, State]]:
         """Have a row say what a probe found: for a transaction, which record is wrong; else all, as a new claim."""
         if self.group.is_of_transactions:
             self.members.tell(at, proof.claim)
         return [(remembering(original, proof), state)] if _is_other(original, proof) else []
 
-    def show(self, proofs: Sequence[Proof], *, afresh: bool = False) -> None:
+    def show(self, proofs: Sequence[MemberProof], *, afresh: bool = False) -> None:
         """Keep a few proofs as examples for the incident's events (``proofs``).
 
         It also notes what all of the given proofs say of the leader (``led``), and which brokers show the same as the
@@ -704,7 +704,7 @@ class Proven(Held):
             looks = [proof.led(self.group.broker) for proof in proofs]
             self.led = self.led.or_rather(looks) if afresh else self.led.then(*looks)
 
-    def _note_leader(self, outcomes: Iterable[Outcome]) -> None:
+    def _note_leader(self, outcomes: Iterable[MemberOutcome]) -> None:
         """Note who led by members that a probe has decided without proving them; the accused, if it leads, is wrong."""
         decided = [one.led for one in outcomes if one.proof is None and one.state is not State.UNDECIDED]
         self.led = self.led.then(*(replace(one, shows=one.leader == self.group.broker != NOBODY) for one in decided))
@@ -717,12 +717,12 @@ def state_of(event: Finding) -> State:
     return State.UNSETTLED if is_unsettled(event) else State.WRONG
 
 
-def _is_asked_once_more(outcome: Outcome) -> bool:
+def _is_asked_once_more(outcome: MemberOutcome) -> bool:
     """Whether a probe has shown of a member what only a second probe in a row decides."""
     return outcome.state is State.UNDECIDED and (outcome.counts.gone > 0 or outcome.counts.agreed == 1)
 
 
-def _says_something(state: int, outcome: Outcome) -> bool:
+def _says_something(state: int, outcome: MemberOutcome) -> bool:
     """Whether a look changes what is known of a row; one that is over is wrong again only where that is seen."""
     is_seen = outcome.state not in _NOT_SEEN
     return outcome.state is not State.UNDECIDED and (is_seen or state != State.OVER)
@@ -743,13 +743,13 @@ def _are_of_key(rows: Array, key: tuple[int, int]) -> Array:
     return mask
 
 
-def _is_other(claim: Claim, proof: Proof) -> bool:
+def _is_other(claim: Claim, proof: MemberProof) -> bool:
     """Whether more must be remembered of a member than before; for one of an earlier version nothing was."""
     before = claim.recorded.differed
     return proof.decision.accused == NOBODY and (before is None or differs_anew(before, proof.answers))
 
 
-def remembering(claim: Claim, proof: Proof) -> Claim:
+def remembering(claim: Claim, proof: MemberProof) -> Claim:
     """Return a proven member's claim, completed by what later probes of the member need.
 
     For a transaction they need the end marker, and which record is wrong. If nobody is accused, they need to know which

@@ -20,7 +20,7 @@ from parallax.errors import one_line
 from parallax.findings.keys import Key
 from parallax.findings.pointing import Known
 from parallax.findings.recorded import COLUMNS, records_of, rows_within
-from parallax.findings.requests import Recreated, TransactionRecords, Transactions
+from parallax.findings.requests import RecordedTransactions, Recreated, TransactionRecords
 from parallax.findings.table import table_uri
 from parallax.model import GAPS, IsolationLevel, ReadEvent, RowKind, TopicPartition
 from parallax.moments import from_milliseconds
@@ -148,7 +148,7 @@ class RecordedHistory:
         read = read_logs(_in_order(positions, "broker", "offset", "event", "leader_epoch"))
         return KeyHistory(read, _by_replica_and_key(found, set(keys)))
 
-    def transactions(self, question: Transactions) -> list[TransactionRecords]:
+    def transactions(self, question: RecordedTransactions) -> list[TransactionRecords]:
         """For each transaction of a question, return the newest record of each key that it wrote, by the views.
 
         The results are in the order of ``question.of``. Without a table, they have no records. If the table cannot be

@@ -32,7 +32,7 @@ from parallax.findings.finding import (
     showed_in,
 )
 from parallax.findings.internal_keys import key_as_text
-from parallax.findings.members import OPEN, Array, Group, MemberRow, Members, State, count
+from parallax.findings.members import OPEN, Array, MemberGroup, MemberRow, Members, State, count
 from parallax.findings.onset import ONSETS, SINCE_EPOCH, Onset, noted, onsets_in, since_epoch
 from parallax.findings.shown import Shown
 from parallax.findings.summary import incident, variant_of_many
@@ -49,7 +49,7 @@ PROOFS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class MemberProof:
     """The proof of one member: its claim, the decision of a probe, and the answers that prove it."""
 
     claim: Claim
@@ -107,7 +107,7 @@ class Tally:
     beside: tuple[int, ...] = ()
 
 
-def incident_id(cluster_id: str, group: Group) -> str:
+def incident_id(cluster_id: str, group: MemberGroup) -> str:
     """Return the id of a group's incident, 32 hexadecimal digits; it is the same after each restart.
 
     Args:
@@ -121,10 +121,10 @@ def incident_id(cluster_id: str, group: Group) -> str:
 
 def incident_event(
     finding_id: str,
-    group: Group,
+    group: MemberGroup,
     tally: Tally,
     members: Members,
-    proofs: Sequence[Proof],
+    proofs: Sequence[MemberProof],
     led: WhoLed,
     known: Finding | None,
     at: datetime,
@@ -206,7 +206,9 @@ def incident_event(
     )
 
 
-def _showed(group: Group, tally: Tally, proofs: Sequence[Proof], before: Iterable[Finding | None]) -> frozenset[int]:
+def _showed(
+    group: MemberGroup, tally: Tally, proofs: Sequence[MemberProof], before: Iterable[Finding | None]
+) -> frozenset[int]:
     """The brokers that any probe of a member so far has seen to show what the incident reports."""
     sides = [on for proof in proofs if group.broker == NOBODY for on in proof.decision.sides.values()]
     now = frozenset({group.broker, *tally.beside}) - {NOBODY}
@@ -243,12 +245,12 @@ def is_led(tally: Tally, led: WhoLed) -> bool:
     return led.shows
 
 
-def group_of(finding: Finding) -> Group:
+def group_of(finding: Finding) -> MemberGroup:
     """Return the group of a finding, made of its partition, accused, kind and rule."""
-    return Group(finding.place, finding.broker, finding.kind, finding.rule)
+    return MemberGroup(finding.place, finding.broker, finding.kind, finding.rule)
 
 
-def _since_epoch(group: Group, members: Members, known: Finding | None) -> int:
+def _since_epoch(group: MemberGroup, members: Members, known: Finding | None) -> int:
     """See `since_epoch`. The offset of what proves a member is the member's own, so the lowest has the lowest epoch."""
     before = None if known is None else evidence_of(known)
     if not len(members):
@@ -403,7 +405,7 @@ def _ended(tally: Tally) -> Mapping[str, int]:
     return {**tally.ended, compacted: tally.ended.get(compacted, 0) + tally.shown} if tally.shown else tally.ended
 
 
-def counted(group: Group, members: Members) -> Tally:
+def counted(group: MemberGroup, members: Members) -> Tally:
     """Count the members of a group for its incident: how many are wrong, and at which offsets.
 
     It also counts members that were over when they were found, and members that findings explain in part.

@@ -1,10 +1,10 @@
 """Groups many suspects of one kind about one replica: probes them in pages, and reports them as one incident.
 
-Suspects of one kind about one replica form a `Group`. While a group has few suspects, each is probed and becomes a
-finding by itself. If it has more than `ALONE`, they are held here as columns, and one probe asks about a page of them.
-Each is proven by the same questions and the same decision as a single one. If more than `ALONE` are proven, the group
-becomes one incident, and single findings of the group become part of it. Otherwise its suspects are handed back to be
-probed one by one. A proven member moves to another group if a later probe accuses another replica, or nobody.
+Suspects of one kind about one replica form a `MemberGroup`. While a group has few suspects, each is probed and becomes
+a finding by itself. If it has more than `ALONE`, they are held here as columns, and one probe asks about a page of
+them. Each is proven by the same questions and the same decision as a single one. If more than `ALONE` are proven, the
+group becomes one incident, and single findings of the group become part of it. Otherwise its suspects are handed back
+to be probed one by one. A proven member moves to another group if a later probe accuses another replica, or nobody.
 
 Members get no events of their own. What is known of each is a row of the table ``members``, which is written with the
 events. A start reads the rows, so that an incident counts what it counted before.
@@ -22,7 +22,7 @@ from random import Random
 
 import numpy as np
 
-from parallax.findings.acknowledgement import Extent, is_by_a_person, status_of, still_acknowledged, worsened
+from parallax.findings.acknowledgement import Gravity, is_by_a_person, status_of, still_acknowledged, worsened
 from parallax.findings.claim import Claim
 from parallax.findings.ended import NO_REPAIR
 from parallax.findings.finding import (
@@ -34,7 +34,7 @@ from parallax.findings.finding import (
     has_spread,
     never_repaired,
 )
-from parallax.findings.held import NOT_PROBED, Held, Outcome, Page, Proven, Waiting, remembering, state_of
+from parallax.findings.held import NOT_PROBED, HeldMembers, MemberOutcome, Page, Proven, Waiting, remembering, state_of
 from parallax.findings.incident import (
     group_of,
     incident_event,
@@ -43,7 +43,7 @@ from parallax.findings.incident import (
     part_of_incident,
     tally_of,
 )
-from parallax.findings.members import OPEN, WAITING, Array, Group, MemberRow, Members, State, divergence
+from parallax.findings.members import OPEN, WAITING, Array, MemberGroup, MemberRow, Members, State, divergence
 from parallax.findings.who_led import WhoLed
 from parallax.kinds import KINDS, TOMBSTONE_KINDS, TRANSACTION_KINDS, refines
 from parallax.model import NOBODY, UNKNOWN, FindingStatus, Rule, TopicPartition
@@ -70,12 +70,12 @@ def is_held(claim: Claim) -> bool:
     return bool(KINDS[claim.kind].many) and (is_named or claim.rule is not Rule.OUTCOME)
 
 
-def group_of_claim(claim: Claim) -> Group:
+def group_of_claim(claim: Claim) -> MemberGroup:
     """Return the group of a claim, made of its partition, accused, kind and rule."""
-    return Group(claim.place, claim.broker, claim.kind, claim.rule)
+    return MemberGroup(claim.place, claim.broker, claim.kind, claim.rule)
 
 
-def _divergences(group: Group, singles: Mapping[str, Finding]) -> dict[tuple[int, ...], Finding]:
+def _divergences(group: MemberGroup, singles: Mapping[str, Finding]) -> dict[tuple[int, ...], Finding]:
     """Return what single findings of a group are about, each with one of them."""
     return {divergence(group, finding): finding for finding in singles.values()}
 
@@ -90,12 +90,12 @@ def _ended(proven: Proven) -> dict[str, int]:
     return {name: number for name, number in proven.ended.items() if number}
 
 
-def _says_more(one: Group, other: Group) -> bool:
+def _says_more(one: MemberGroup, other: MemberGroup) -> bool:
     """Whether one group says more about a transaction than the other."""
     return refines(one.kind, other.kind) or (other.broker == NOBODY and one.broker != NOBODY)
 
 
-def _are_of_one(one: Group, other: Group) -> bool:
+def _are_of_one(one: MemberGroup, other: MemberGroup) -> bool:
     return one.is_of_transactions and other.is_of_transactions
 
 
@@ -123,9 +123,9 @@ class Incidents:
         self._repaired = repaired
         self.cluster_id = ""
         self._interval, self._retry_s, self._draw, self._alone = interval, retry_s, draw, alone
-        self._waiting: dict[Group, Waiting] = {}
-        self._proven: dict[Group, Proven] = {}
-        self._singles: dict[Group, dict[str, Finding]] = {}
+        self._waiting: dict[MemberGroup, Waiting] = {}
+        self._proven: dict[MemberGroup, Proven] = {}
+        self._singles: dict[MemberGroup, dict[str, Finding]] = {}
         self._pages: dict[int, Page] = {}
         self._last_page = 0
         self._alone_again: list[Claim] = []
@@ -137,7 +137,7 @@ class Incidents:
 
     # What comes in.
 
-    def hold(self, claims: Sequence[Claim], alone: Mapping[Group, int]) -> list[Claim]:
+    def hold(self, claims: Sequence[Claim], alone: Mapping[MemberGroup, int]) -> list[Claim]:
         """Take in the claims of large groups, and return the other claims, which are probed one by one.
 
         Args:
@@ -145,7 +145,7 @@ class Incidents:
             alone: by group, how many of its suspects are being probed one by one.
         """
         left = [claim for claim in claims if not is_held(claim)]
-        groups: dict[Group, list[Claim]] = {}
+        groups: dict[MemberGroup, list[Claim]] = {}
         for claim in claims:
             if is_held(claim):
                 groups.setdefault(group_of_claim(claim), []).append(claim)
@@ -211,7 +211,7 @@ class Incidents:
                 found.append((proven, at))
         return found
 
-    def _is_counted_here(self, claim: Claim, group: Group, state: State) -> bool:
+    def _is_counted_here(self, claim: Claim, group: MemberGroup, state: State) -> bool:
         """Whether a proven transaction counts in a group: it counts once, where most is said about it."""
         if not group.is_of_transactions:
             return True
@@ -246,7 +246,7 @@ class Incidents:
             rows: the rows, the oldest first.
             standing: the findings that are not over.
         """
-        parts: dict[tuple[Group, bool, State, str, int], list[MemberRow]] = {}
+        parts: dict[tuple[MemberGroup, bool, State, str, int], list[MemberRow]] = {}
         for row in {row.key: row for row in rows}.values():
             parts.setdefault((row.group, row.is_proven, row.state, row.resolution, row.asked_ms), []).append(row)
         for (group, is_proven, state, *_), part in parts.items():
@@ -380,7 +380,7 @@ class Incidents:
             waiting.failed(page, reason)
             waiting.end_round(now, self._retry_s, self._draw)
 
-    def judged(self, page: Page, outcomes: Sequence[Outcome], asked_ms: int, now: float) -> None:
+    def judged(self, page: Page, outcomes: Sequence[MemberOutcome], asked_ms: int, now: float) -> None:
         """Record what a probe has shown of a page's members.
 
         Args:
@@ -409,9 +409,11 @@ class Incidents:
             waiting.end_round(now, self._retry_s, self._draw)
         self._tidy()
 
-    def _moved(self, proven: Proven, page: Page, outcomes: Sequence[Outcome], asked_ms: int) -> list[Outcome]:
+    def _moved(
+        self, proven: Proven, page: Page, outcomes: Sequence[MemberOutcome], asked_ms: int
+    ) -> list[MemberOutcome]:
         """Count members of a page in the group that they are of by now; returns the outcomes of those that stay."""
-        nothing = Outcome(State.UNDECIDED)
+        nothing = MemberOutcome(State.UNDECIDED)
         moves = [one.state in OPEN and one.group != page.group for one in outcomes]
         if any(moves):
             at = proven.located(page)[moves]
@@ -421,16 +423,16 @@ class Incidents:
             proven.round += page.is_sample  # What happened to some may have happened to all.
         return [nothing if is_other else one for one, is_other in zip(outcomes, moves, strict=True)]
 
-    def _counted_once(self, proven: Proven, page: Page, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    def _counted_once(self, proven: Proven, page: Page, outcomes: Sequence[MemberOutcome]) -> list[MemberOutcome]:
         """Return the outcomes of a page of proven ones; one that another incident counts now is over in this one."""
         found = list(outcomes)
         for i, (at, claim) in enumerate(zip(proven.located(page).tolist(), page.originals, strict=True)):
             is_new = at >= 0 and proven.members.rows["state"][at] not in OPEN and found[i].state in OPEN
             if is_new and not self._is_counted_here(claim, page.group, found[i].state):
-                found[i] = Outcome(State.OVER)
+                found[i] = MemberOutcome(State.OVER)
         return found
 
-    def _end(self, group: Group, over: Sequence[Claim]) -> None:
+    def _end(self, group: MemberGroup, over: Sequence[Claim]) -> None:
         """Suspect again what was explained by members that are not wrong any more, or are counted elsewhere."""
         event = self._proven_of(group).event
         if not over or group.broker == NOBODY or event is None:
@@ -454,12 +456,12 @@ class Incidents:
         left, self._on_others = self._on_others, []
         return left
 
-    def _alike(self, group: Group) -> list[Group]:
+    def _alike(self, group: MemberGroup) -> list[MemberGroup]:
         """Return the groups that may count a group's suspects: a transaction may be found to be of another kind."""
         alike = [one for one in self._proven if one.place == group.place and _are_of_one(one, group)]
         return [group, *(one for one in alike if one.accuses_as(group))]
 
-    def beside(self, group: Group) -> frozenset[int]:
+    def beside(self, group: MemberGroup) -> frozenset[int]:
         """Return the brokers that showed the same as the accused for some member of a group.
 
         The accused itself is left out.
@@ -475,9 +477,9 @@ class Incidents:
         if isinstance(held, Proven):
             held.is_asked = True
 
-    def _count(self, page: Page, outcomes: Sequence[Outcome], asked_ms: int) -> None:
+    def _count(self, page: Page, outcomes: Sequence[MemberOutcome], asked_ms: int) -> None:
         """Count what is proven in its group: by the kind that it is, and the replica that it accuses."""
-        found: dict[tuple[Group, State], list[Claim]] = {}
+        found: dict[tuple[MemberGroup, State], list[Claim]] = {}
         for claim, outcome in zip(page.originals, outcomes, strict=True):
             is_known = outcome.state is not State.UNDECIDED
             if is_known and outcome.group is not None and outcome.proof is not None:
@@ -499,7 +501,7 @@ class Incidents:
         }
         self._singles = {g: singles for g, singles in self._singles.items() if singles}
 
-    def few(self, alone: Mapping[Group, int]) -> list[Claim]:
+    def few(self, alone: Mapping[MemberGroup, int]) -> list[Claim]:
         """Return the claims that leave their groups now, to be probed one by one.
 
         Their groups have turned out to be small, or a probe has shown that each needs a probe of its own.
@@ -524,7 +526,7 @@ class Incidents:
                 del self._proven[group]
         return back
 
-    def _to_be_alone(self, held: Held) -> list[Claim]:
+    def _to_be_alone(self, held: HeldMembers) -> list[Claim]:
         """Return the claims of a group's members, each of which is probed by itself from now on."""
         at = np.arange(len(held.members))
         claims = held.members.claims(at)
@@ -559,7 +561,7 @@ class Incidents:
             known = proven.event
             if event.stands and known is not None and known.status is FindingStatus.ACKNOWLEDGED:
                 # Single findings that it counts still become part of it, where a person knows all that it says.
-                is_other = Extent.of(event) != Extent.of(known)
+                is_other = Gravity.of(event) != Gravity.of(known)
                 news = worsened(event, known) or (still_acknowledged(event, known) if is_other else None)
                 events += [news] if news is not None else []
                 proven.writing, proven.retry_at = news is not None, now + self._retry_s
@@ -630,7 +632,7 @@ class Incidents:
         if not self._is_at_rest(proven):
             return False
         number, before = self._number(proven), proven.reported
-        if not event.is_open and self._extent(proven).worse_than(Extent.acknowledged(event)):
+        if not event.is_open and self._extent(proven).worse_than(Gravity.acknowledged(event)):
             return True
         if not event.is_open:
             was = (event.exposed, status_of(event), before)
@@ -640,9 +642,9 @@ class Incidents:
         is_other |= _ended(proven) != tally_of(event).ended
         return number != before or is_other or _tells_of_more(proven)
 
-    def _extent(self, proven: Proven) -> Extent:
+    def _extent(self, proven: Proven) -> Gravity:
         group = proven.group
-        return Extent(group.kind, proven.tally.status, group.broker, proven.leads, count=self._number(proven))
+        return Gravity(group.kind, proven.tally.status, group.broker, proven.leads, count=self._number(proven))
 
     def _is_at_rest(self, proven: Proven) -> bool:
         return not proven.busy and not proven.is_unread() and self._is_settled(proven.group.place)
@@ -656,14 +658,14 @@ class Incidents:
         singles = _divergences(proven.group, self._singles.get(proven.group, {})).values()
         return proven.tally.count + sum(not proven.members.counts(proven.group, one) for one in singles)
 
-    def _undecided(self, group: Group) -> int:
+    def _undecided(self, group: MemberGroup) -> int:
         waiting = self._waiting.get(group)
         return 0 if waiting is None else int(waiting.members.are(*WAITING).sum())
 
-    def _waiting_of(self, group: Group) -> Waiting:
+    def _waiting_of(self, group: MemberGroup) -> Waiting:
         return self._waiting.setdefault(group, Waiting(group, Members(group.place)))
 
-    def _proven_of(self, group: Group) -> Proven:
+    def _proven_of(self, group: MemberGroup) -> Proven:
         return self._proven.setdefault(group, Proven(group, Members(group.place)))
 
     # What can be asked of it.

@@ -13,7 +13,7 @@ from parallax.findings.answers import Answers
 from parallax.findings.causes import Causes, accuses_by_proof, same_cause
 from parallax.findings.claim import Claim
 from parallax.findings.cleared import shows_against_its_end
-from parallax.findings.decide import Decision, Resolution, Verdict, differs_anew, named
+from parallax.findings.decide import ClaimState, Decision, Resolution, differs_anew, named
 from parallax.findings.decide.own_end import contradicts_its_end
 from parallax.findings.effect import whole
 from parallax.findings.finding import (
@@ -31,12 +31,12 @@ from parallax.findings.finding import (
     was_explained_in_part,
     was_spread,
 )
-from parallax.findings.held import Outcome, Page
-from parallax.findings.incident import Proof
+from parallax.findings.held import MemberOutcome, Page
+from parallax.findings.incident import MemberProof
 from parallax.findings.incidents import Incidents
-from parallax.findings.ledger import Ledger
+from parallax.findings.ledger import FindingLedger
 from parallax.findings.left import claims_of, left_by, left_over
-from parallax.findings.members import Group, State
+from parallax.findings.members import MemberGroup, State
 from parallax.findings.onset import asked_at, showing_otherwise
 from parallax.findings.shown import Shown
 from parallax.findings.summary import blocked_at
@@ -96,7 +96,9 @@ class Judging:
         repaired: returns what is on record of a finding's repairs.
     """
 
-    def __init__(self, tasks: Tasks, ledger: Ledger, incidents: Incidents, repaired: Repaired = never_repaired) -> None:
+    def __init__(
+        self, tasks: Tasks, ledger: FindingLedger, incidents: Incidents, repaired: Repaired = never_repaired
+    ) -> None:
         self._ledger = ledger
         self._incidents = incidents
         self._repaired = repaired
@@ -112,7 +114,7 @@ class Judging:
     def cluster_id(self, cluster_id: str) -> None:
         self._already.cluster_id = cluster_id
 
-    def member(self, page: Page, at: int, answers: Answers, before: Sequence[Finding], when: datetime) -> Outcome:
+    def member(self, page: Page, at: int, answers: Answers, before: Sequence[Finding], when: datetime) -> MemberOutcome:
         """Return what a probe of a page has shown of one of the page's members.
 
         Args:
@@ -154,7 +156,7 @@ class Judging:
         before: Sequence[Finding],
         *,
         is_explained: bool,
-    ) -> Outcome:
+    ) -> MemberOutcome:
         original = page.originals[at]
         of_transactions = page.group.is_of_transactions
         if not page.is_proven and (of_transactions or not is_explained):
@@ -163,41 +165,43 @@ class Judging:
                 said = _shown(claim, decision, answers)
             if said is not None:
                 return said
-        if decision.verdict is Verdict.PENDING:
-            return Outcome(State.UNDECIDED, reason=decision.reason)
+        if decision.verdict is ClaimState.PENDING:
+            return MemberOutcome(State.UNDECIDED, reason=decision.reason)
         if is_explained or decision.resolution is Resolution.EXPLAINED:
             state = State.IN_PART if decision.in_part else State.EXPLAINED
-            return Outcome(state, resolution=str(Resolution.EXPLAINED))
+            return MemberOutcome(state, resolution=str(Resolution.EXPLAINED))
         agrees = page.is_proven and decision.is_unsettled
-        if decision.verdict is Verdict.DISMISSED and not (decision.has_spread or agrees):
-            return Outcome(State.OVER, resolution=str(decision.resolution))
+        if decision.verdict is ClaimState.DISMISSED and not (decision.has_spread or agrees):
+            return MemberOutcome(State.OVER, resolution=str(decision.resolution))
         known = None if page.is_proven else self._ledger.standing(original.finding_id(self.cluster_id))
         if known is not None and known.stands:
-            return Outcome(State.OVER)  # It is reported already.
+            return MemberOutcome(State.OVER)  # It is reported already.
         state = State.UNSETTLED if agrees else State.SPREAD if decision.has_spread else State.WRONG
-        return Outcome(state, _group_by_now(page, claim, decision), Proof(claim, decision, answers))
+        return MemberOutcome(state, _group_by_now(page, claim, decision), MemberProof(claim, decision, answers))
 
-    def _outcome_of_one_said(self, original: Claim, decision: Decision, before: Sequence[Finding]) -> Outcome | None:
+    def _outcome_of_one_said(
+        self, original: Claim, decision: Decision, before: Sequence[Finding]
+    ) -> MemberOutcome | None:
         """Return the outcome for a suspect on a transaction that is, or will be, a finding by itself; None for others.
 
         A transaction that is open on the accused takes more than one probe. What says more than a single finding
         refines it.
         """
         if decision.kind in OPEN_KINDS:
-            return Outcome(State.ALONE)
+            return MemberOutcome(State.ALONE)
         known = self._known(original.finding_id(self.cluster_id), before)
         single = known if known is not None and known.stands else None
         counting = self._incidents.counting(original)
         told = single or counting
         if told is None:
-            return Outcome(State.OVER) if decision.was_shown and known is not None else None
-        if decision.verdict is Verdict.PENDING:
-            return Outcome(State.EXPLAINED) if _says_it(told, original) else None
-        if decision.verdict is Verdict.DISMISSED and not decision.has_spread:
-            return Outcome(State.OVER) if decision.was_shown else None
+            return MemberOutcome(State.OVER) if decision.was_shown and known is not None else None
+        if decision.verdict is ClaimState.PENDING:
+            return MemberOutcome(State.EXPLAINED) if _says_it(told, original) else None
+        if decision.verdict is ClaimState.DISMISSED and not decision.has_spread:
+            return MemberOutcome(State.OVER) if decision.was_shown else None
         if _says_more(decision, told):
-            return Outcome(State.ALONE) if single is not None else None
-        return Outcome(State.EXPLAINED)
+            return MemberOutcome(State.ALONE) if single is not None else None
+        return MemberOutcome(State.EXPLAINED)
 
     def _known(self, finding_id: str, before: Sequence[Finding]) -> Finding | None:
         """Return the last event of a finding, counting the events that the same answers have caused so far."""
@@ -228,7 +232,7 @@ class Judging:
         if task.finding_id is None:
             if claim.kind in KEY_KINDS or decision.kind in KEY_KINDS:
                 decision, leans_on = self._causes.linked(task, claim, decision, before, answers)
-        elif decision.verdict is not Verdict.PENDING:
+        elif decision.verdict is not ClaimState.PENDING:
             decision = self._causes.explained(task, claim, decision, before, answers)
         else:
             if standing(decision.sides) == answers.replicas.keys():
@@ -255,24 +259,24 @@ class Judging:
         if same:
             is_new = task.finding_id is None and not decision.has_spread
             ended = decision.resolution if is_new else Resolution.EXPLAINED
-            decision = replace(decision, verdict=Verdict.DISMISSED, reason=same_cause(same), resolution=ended)
+            decision = replace(decision, verdict=ClaimState.DISMISSED, reason=same_cause(same), resolution=ended)
             leans_on = tuple(same)
         told = known if known is not None and known.stands else self._counting(task, claim, decision)
-        if decision.verdict is Verdict.PENDING and not (task.finding_id is None and _says_it(told, claim)):
+        if decision.verdict is ClaimState.PENDING and not (task.finding_id is None and _says_it(told, claim)):
             return Later(decision.reason, soon=0 < task.counts.agreed < KINDS[decision.kind].agreeing)
         if task.finding_id is not None:
             return _while_acknowledged(self._rechecked(claim, decision, answers, known, at), known)
         # A suspect that a finding covers needs no more proof: the finding is checked again until it is over.
-        is_proven = decision.verdict is not Verdict.DISMISSED or decision.has_spread
+        is_proven = decision.verdict is not ClaimState.DISMISSED or decision.has_spread
         status = FindingStatus.SPREAD if decision.has_spread else FindingStatus.CONFIRMED
         if is_proven and told is not None:
-            if told is known and decision.verdict is not Verdict.PENDING and _says_more(decision, told):
+            if told is known and decision.verdict is not ClaimState.PENDING and _says_more(decision, told):
                 looks = self._ledger.otherwise(finding_id)
                 event = made(finding_id, status, claim, decision, answers, known, at, otherwise=looks)
                 return worsened(event, told) or event
             leans_on = (told.finding_id,)
             reason = f"duplicate of finding {told.finding_id} ({told.kind})"
-            decision = replace(decision, verdict=Verdict.DISMISSED, reason=reason)
+            decision = replace(decision, verdict=ClaimState.DISMISSED, reason=reason)
             is_proven = False
         if decision.was_shown and known is None and told is None:
             status = FindingStatus.RESOLVED
@@ -330,7 +334,7 @@ class Judging:
             holds_nobody = was is FindingStatus.SPREAD and known.kind in OPEN_KINDS
             changed = was is FindingStatus.CONFIRMED or is_left or holds_nobody
             status = FindingStatus.UNSETTLED
-        elif decision.verdict is Verdict.DISMISSED:
+        elif decision.verdict is ClaimState.DISMISSED:
             status = FindingStatus.RESOLVED
             changed = known.stands
         else:
@@ -372,15 +376,15 @@ class Judging:
         counts = task.counts
         task.counts = counts = counts._replace(gone=counts.gone + 1 if answers.gone is not None else 0)
         if 0 < counts.gone < _GONE_PROBES:
-            return replace(decision, verdict=Verdict.PENDING, reason=f"{answers.gone}; asked once more")
-        if decision.verdict is not Verdict.CONFIRMED and not decision.has_spread:
+            return replace(decision, verdict=ClaimState.PENDING, reason=f"{answers.gone}; asked once more")
+        if decision.verdict is not ClaimState.CONFIRMED and not decision.has_spread:
             task.counts = counts._replace(agreed=0, proven=0)
             return decision
         proven = crc32(f"{decision.kind} {claim.producer_id} {claim.transaction_start_offset}".encode()) or 1
         in_a_row = counts.agreed + 1 if proven == counts.proven else 1
         task.counts = counts._replace(agreed=in_a_row, proven=proven)
         if in_a_row < KINDS[decision.kind].agreeing:
-            return replace(decision, verdict=Verdict.PENDING, reason=f"{decision.reason}; asked once more")
+            return replace(decision, verdict=ClaimState.PENDING, reason=f"{decision.reason}; asked once more")
         return decision
 
 
@@ -389,26 +393,26 @@ def _of_the_one_asked_instead(claim: Claim, decision: Decision, answers: Answers
 
     The replica that was asked in its place is not accused for that: an absent one may show the same.
     """
-    is_accused = decision.verdict is Verdict.CONFIRMED and decision.accused == answers.pivot
+    is_accused = decision.verdict is ClaimState.CONFIRMED and decision.accused == answers.pivot
     if not claim.spread or answers.pivot == NOBODY or not is_accused:
         return decision
     if all(answer.error is None for answer in answers.replicas.values()):
         return decision
-    return replace(decision, verdict=Verdict.PENDING, reason=f"{decision.reason}; not all that are left were asked")
+    return replace(decision, verdict=ClaimState.PENDING, reason=f"{decision.reason}; not all that are left were asked")
 
 
-def _shown(claim: Claim, decision: Decision, answers: Answers) -> Outcome:
+def _shown(claim: Claim, decision: Decision, answers: Answers) -> MemberOutcome:
     """Return the outcome for a suspect on a transaction that only recorded answers prove, and that is over."""
-    group = Group(claim.place, decision.accused, decision.kind, claim.rule_of(decision.kind))
-    return Outcome(State.SHOWN, group, Proof(claim, decision, answers), resolution=str(decision.resolution))
+    group = MemberGroup(claim.place, decision.accused, decision.kind, claim.rule_of(decision.kind))
+    return MemberOutcome(State.SHOWN, group, MemberProof(claim, decision, answers), resolution=str(decision.resolution))
 
 
-def _group_by_now(page: Page, claim: Claim, decision: Decision) -> Group:
+def _group_by_now(page: Page, claim: Claim, decision: Decision) -> MemberGroup:
     """Return the group that counts what a probe has proven: a proven member's own, unless another is accused by now.
 
     That may be nobody, or a replica that was asked in place of an accused that is gone.
     """
-    if decision.verdict is not Verdict.CONFIRMED:
+    if decision.verdict is not ClaimState.CONFIRMED:
         accused = claim.broker
     elif page.is_proven and not claim.ended and _keeps_direction(decision, page.group.kind, page.group.broker):
         accused = page.group.broker
@@ -416,13 +420,15 @@ def _group_by_now(page: Page, claim: Claim, decision: Decision) -> Group:
         accused = decision.accused
     if page.is_proven and accused == page.group.broker:
         return page.group
-    return Group(claim.place, accused, decision.kind, claim.rule_of(decision.kind))
+    return MemberGroup(claim.place, accused, decision.kind, claim.rule_of(decision.kind))
 
 
 def _is_over(decision: Decision) -> bool:
     """Whether a suspicion or proof about a replica no longer holds, or never did, and no other finding explains it."""
     is_shared = decision.has_spread or decision.is_unsettled
-    return decision.verdict is Verdict.DISMISSED and not is_shared and decision.resolution is not Resolution.EXPLAINED
+    return (
+        decision.verdict is ClaimState.DISMISSED and not is_shared and decision.resolution is not Resolution.EXPLAINED
+    )
 
 
 def _while_acknowledged(found: Finding | Unchanged, known: Finding | None) -> Finding | Unchanged:
@@ -512,7 +518,7 @@ def _takes_back(decision: Decision, known: Finding) -> bool:
 
 def _as_proven(decision: Decision, known: Finding | None) -> Decision:
     """Return the verdict on a finding: its direction was proven, although what had proven it may be gone."""
-    if decision.verdict is not Verdict.CONFIRMED or known is None or not known.stands:
+    if decision.verdict is not ClaimState.CONFIRMED or known is None or not known.stands:
         return decision
     is_past = has_spread(known) or is_unsettled(known) or not has_proven_direction(known)
     if is_past or not _keeps_direction(decision, known.kind, known.broker):

@@ -53,7 +53,7 @@ class Handled:
     dismissals: int
 
 
-class Ledger:
+class FindingLedger:
     """Keeps the last state of each finding and suspect.
 
     The caller has to give it every event of the findings table.

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from parallax.findings.answers import Answers, RecordShown, value_shown
-from parallax.findings.claim import Claim, Recorded
+from parallax.findings.claim import Claim, RecordedByViews
 from parallax.findings.decide import Resolution, differing_values, held_back, showing_the_same, unread
 from parallax.findings.effect import COVERED
 from parallax.findings.finding import Finding, claim_of, evidence_of, has_spread, is_unsettled
@@ -152,7 +152,7 @@ def _of_values(claim: Claim, one: Mapping[str, Any], at_ms: int) -> Claim:
         producer_id=one.get("producer_id", claim.producer_id),
         key_hash_hi=high,
         key_hash_lo=low,
-        recorded=Recorded.of(said),
+        recorded=RecordedByViews.of(said),
         raised_at_ms=at_ms,
         freed=True,
     )

@@ -41,11 +41,11 @@ from parallax.findings.happenings import (
     Probe,
     Suspected,
 )
-from parallax.findings.held import NOT_PROBED, Outcome, Page
+from parallax.findings.held import NOT_PROBED, MemberOutcome, Page
 from parallax.findings.incident import decided, incident_id, is_part_of_incident
 from parallax.findings.incidents import ALONE, Incidents
 from parallax.findings.judging import Judging, Later, Unchanged
-from parallax.findings.ledger import RESOLVED_FOR, Ledger, explains_less
+from parallax.findings.ledger import RESOLVED_FOR, FindingLedger, explains_less
 from parallax.findings.members import OPEN, State
 from parallax.findings.renewed import Renewed, Unconfirmed
 from parallax.findings.tasks import Task, Tasks
@@ -88,7 +88,7 @@ class Lifecycle:
         self._retry_s = settings.probe_retry_ms / 1000
         self._draw = draw
         self._tasks = Tasks()
-        self._ledger = Ledger()
+        self._ledger = FindingLedger()
         self._incidents = Incidents(self._interval, self._retry_s, draw, alone, repaired)
         self._judging = Judging(self._tasks, self._ledger, self._incidents, repaired)
         self._again: dict[str, Claim] = {}
@@ -512,7 +512,7 @@ class Lifecycle:
                 try:
                     outcomes.append(self._judging.member(page, i, answers, before, now.at))
                 except Exception as error:  # noqa: BLE001 - as of a single one
-                    outcomes.append(Outcome(State.UNDECIDED, reason=self._unjudged(error)))
+                    outcomes.append(MemberOutcome(State.UNDECIDED, reason=self._unjudged(error)))
                     failed = failed or Broken(page.claims[i], error)
             broken += [failed] if failed is not None else []
             if page.is_proven and any(one.state in OPEN for one in outcomes):

@@ -87,7 +87,7 @@ class Asks(Protocol):
         """Give up all probes that are running."""
 
 
-class Store(Protocol):
+class EventStore(Protocol):
     """Keeps events of findings for the manager: in production `FindingsTable`, in an audit another class."""
 
     @property
@@ -139,7 +139,7 @@ class FindingsManager:
         *,
         on_change: Callable[[FindingsStatus], None] | None = None,
         prober: Asks | None = None,
-        table: Store | None = None,
+        table: EventStore | None = None,
         told: Callable[[Sequence[Finding]], None] | None = None,
         repaired: Repaired = never_repaired,
         completed: Callable[[Sequence[Finding]], Sequence[Finding]] = lambda events: events,

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from parallax.columns import Column, Table
 from parallax.findings.claim import as_json, claim_from_json
-from parallax.findings.members import Group, MemberRow, State
+from parallax.findings.members import MemberGroup, MemberRow, State
 from parallax.model import FindingKind, Rule, TopicPartition
 
 MEMBERS = "members"
@@ -96,7 +96,7 @@ def member_of(row: dict[str, Any]) -> MemberRow:
     """
     place = TopicPartition(row["topic"], row["partition"])
     claim = claim_from_json(place, json.loads(row["claim"]))
-    group = Group(place, row["broker"], FindingKind(row["kind"]), Rule(row["rule"]))
+    group = MemberGroup(place, row["broker"], FindingKind(row["kind"]), Rule(row["rule"]))
     state = State[row["state"].upper()]
     return MemberRow(group, row["is_proven"], claim, state, row["asked_at_ms"], row["resolution"])
 

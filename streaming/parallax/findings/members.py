@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from parallax.findings.claim import Claim, Recorded
+from parallax.findings.claim import Claim, RecordedByViews
 from parallax.findings.decide import Resolution
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, TopicPartition, hash_halves
@@ -25,7 +25,7 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, TopicPartition, h
 Array = np.ndarray[Any, Any]
 
 
-class Group(NamedTuple):
+class MemberGroup(NamedTuple):
     """What all members of a group have in common: partition, accused replica, and what is wrong there.
 
     Attributes:
@@ -46,7 +46,7 @@ class Group(NamedTuple):
         """Whether the members are about transactions; else each is about a record or its key."""
         return self.rule is Rule.OUTCOME
 
-    def accuses_as(self, other: Group) -> bool:
+    def accuses_as(self, other: MemberGroup) -> bool:
         """Whether two groups accuse the same replica, or one of them accuses nobody."""
         return self.broker == other.broker or NOBODY in (self.broker, other.broker)
 
@@ -138,7 +138,7 @@ class MemberRow:
         resolution: why it is not wrong any more, a `Resolution`; empty if it is, or never was.
     """
 
-    group: Group
+    group: MemberGroup
     is_proven: bool
     claim: Claim
     state: State
@@ -146,7 +146,7 @@ class MemberRow:
     resolution: str = ""
 
     @property
-    def key(self) -> tuple[Group, bool, str]:
+    def key(self) -> tuple[MemberGroup, bool, str]:
         """What identifies the member: its group, whether it is proven there, and its suspect id."""
         return self.group, self.is_proven, self.claim.suspect_id
 
@@ -365,7 +365,7 @@ class Members:
         found: Array = at[first:end]
         return found
 
-    def counts(self, group: Group, one: About) -> bool:
+    def counts(self, group: MemberGroup, one: AboutFields) -> bool:
         """Whether an incident counts a member about the same key or transaction as a given claim or finding.
 
         Args:
@@ -443,16 +443,16 @@ def _further_of(claims: Sequence[Claim]) -> Any:
 
 def _text(claim: Claim) -> str:
     """Return what was recorded of the replicas, as JSON; empty where nothing was, as of most."""
-    if claim.recorded == Recorded(pivot=claim.recorded.pivot):
+    if claim.recorded == RecordedByViews(pivot=claim.recorded.pivot):
         return ""
     return json.dumps(claim.recorded.in_brief(), separators=(",", ":"))
 
 
-def _recorded_of(text: str, pivot: int) -> Recorded:
-    return replace(Recorded.parse(text), pivot=pivot) if text else Recorded(pivot=pivot)
+def _recorded_of(text: str, pivot: int) -> RecordedByViews:
+    return replace(RecordedByViews.parse(text), pivot=pivot) if text else RecordedByViews(pivot=pivot)
 
 
-class About(Protocol):
+class AboutFields(Protocol):
     """The fields by which claims and findings say which record, key or transaction they are about."""
 
     @property
@@ -480,7 +480,7 @@ class About(Protocol):
         """Low half of the key's hash."""
 
 
-def _divergences(group: Group, rows: Array | Mapping[str, Array]) -> list[Array]:
+def _divergences(group: MemberGroup, rows: Array | Mapping[str, Array]) -> list[Array]:
     """Return columns that distinguish what is counted: keys, else records without one; or transactions.
 
     A transaction is identified by its end marker, because there are several claims on it if its records were not known
@@ -497,7 +497,7 @@ def _divergences(group: Group, rows: Array | Mapping[str, Array]) -> list[Array]
 _TELLING = ("offset", "producer_id", "transaction_start_offset", "marker_offset", "key_hash_hi", "key_hash_lo")
 
 
-def divergence(group: Group, one: About) -> tuple[int, ...]:
+def divergence(group: MemberGroup, one: AboutFields) -> tuple[int, ...]:
     """Return numbers that identify the key or transaction that a claim or finding is about.
 
     In one group, equal numbers mean the same key or transaction.
@@ -510,7 +510,7 @@ def divergence(group: Group, one: About) -> tuple[int, ...]:
     return tuple(int(column[0]) for column in _divergences(group, row))
 
 
-def count(group: Group, rows: Array) -> int:
+def count(group: MemberGroup, rows: Array) -> int:
     """Return how many different keys, records without a key, or transactions the given rows are about."""
     if not len(rows):
         return 0

@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from parallax.findings.answers import ABORTED, Answers, ReplicaAnswer, value_shown
-from parallax.findings.claim import Claim, Recorded
-from parallax.findings.decide import Decision, Verdict
+from parallax.findings.claim import Claim, RecordedByViews
+from parallax.findings.decide import ClaimState, Decision
 from parallax.kinds import KINDS, Proves
 from parallax.model import NOBODY, UNKNOWN, FindingKind
 from parallax.moments import from_milliseconds, milliseconds
@@ -56,7 +56,7 @@ def since_epoch(kind: FindingKind, claims: Sequence[Claim], known: Mapping[str, 
     return min(epochs, default=UNKNOWN)
 
 
-def _epoch(recorded: Recorded) -> int:
+def _epoch(recorded: RecordedByViews) -> int:
     """The leader epoch of what proves a claim; -1 if unknown, as where a lower end marker may have been cleaned."""
     return UNKNOWN if recorded.end_unproven else recorded.leader_epoch
 
@@ -103,7 +103,7 @@ def showing_otherwise(claim: Claim, decision: Decision, answers: Answers) -> fro
         decision: the decision on it, with its sides. If it accuses nobody, the result is empty.
         answers: the replicas' answers.
     """
-    if decision.verdict is not Verdict.CONFIRMED or decision.accused == NOBODY:
+    if decision.verdict is not ClaimState.CONFIRMED or decision.accused == NOBODY:
         return frozenset()
     against = {side: on for side, on in decision.sides.items() if decision.accused not in on}
     answered = {broker: one for broker, one in answers.replicas.items() if one.error is None}

@@ -61,7 +61,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class KnownPlaces:
     """A question: where are the records of some keys known to be? The answer maps each key to its `Known`.
 
     Attributes:
@@ -74,7 +74,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class RecordsOfKeys:
     """A question: which records of some keys does read_committed show in a range of offsets?
 
     The answer is a `StretchShown`.
@@ -97,7 +97,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class StretchShown:
-    """The answer to `Stretch`: the newest records of the keys in its range.
+    """The answer to `RecordsOfKeys`: the newest records of the keys in its range.
 
     Attributes:
         reached: the offset below which everything that the replica shows was read.
@@ -181,8 +181,8 @@ class _Search:
 def newest_of_keys(keys: Collection[Key], asked: Keys) -> Generator[Any, Any, KeysShown]:
     """Find the newest visible record of each key on one replica.
 
-    It is a generator: it yields its questions (`Held`, `Stretch`, `Replaced`, `Points`), and the caller sends it the
-    answers. The answer to `Points` may also be a text that says why nothing was read.
+    It is a generator: it yields its questions (`KnownPlaces`, `RecordsOfKeys`, `Replaced`, `Points`), and the caller
+    sends it the answers. The answer to `Points` may also be a text that says why nothing was read.
 
     Args:
         keys: the keys to look for.
@@ -193,7 +193,7 @@ def newest_of_keys(keys: Collection[Key], asked: Keys) -> Generator[Any, Any, Ke
         complete if there may be a record below its ``complete_from``. In both cases ``error`` says why.
     """
     start, end = asked.start, asked.end
-    known: Mapping[Key, Known] = yield Held(frozenset(keys), end)
+    known: Mapping[Key, Known] = yield KnownPlaces(frozenset(keys), end)
     searches = [_Search(key, known.get(key, Known()), asked) for key in sorted(keys)]
     # The replica shows less than was read of it: it was restarted a moment ago, or its log is another one.
     ahead = [s for s in searches if known.get(s.key, Known()).end > end]
@@ -230,7 +230,7 @@ def _stretch(
     searches: Sequence[_Search], start: int, end: int, key_bytes: dict[Key, bytes], **how: bool
 ) -> Generator[Any, Any, str | None]:
     """Read a stretch for some keys; returns why not all of it was read."""
-    shown: StretchShown = yield Stretch(frozenset(s.key for s in searches), start, end, **how)
+    shown: StretchShown = yield RecordsOfKeys(frozenset(s.key for s in searches), start, end, **how)
     if shown.why is not None:
         return shown.why
     key_bytes |= shown.key_bytes

@@ -18,15 +18,15 @@ from parallax.findings.keys import Key
 from parallax.findings.lanes import Lanes, Silence
 from parallax.findings.lap import Lap
 from parallax.findings.pace import Counted, Paces
-from parallax.findings.questions import Reading, driven, questions, reading
+from parallax.findings.questions import ProbeReading, driven, questions, reading
 from parallax.findings.replica_probe import ReplicaProbe, chunks, holds
 from parallax.findings.requests import (
     Coordinators,
     Policy,
     Question,
+    RecordedTransactions,
     Recreated,
     TransactionRecords,
-    Transactions,
     Wants,
     Where,
     Whereabouts,
@@ -66,7 +66,7 @@ class LooksUp(Protocol):
     `parallax.findings.history.RecordedHistory` does it.
     """
 
-    def transactions(self, question: Transactions) -> list[TransactionRecords]:
+    def transactions(self, question: RecordedTransactions) -> list[TransactionRecords]:
         """Return what the views recorded of each transaction that a question names, in the question's order."""
 
     def was_recreated(self, question: Recreated) -> bool:
@@ -146,7 +146,7 @@ class Prober:
             return self._where(question)
         if isinstance(question, Coordinators):
             return self._coordinators(question)
-        if isinstance(question, Transactions):
+        if isinstance(question, RecordedTransactions):
             if self._recorded is None:
                 return [TransactionRecords() for _ in question.of]
             return self._recorded.transactions(question)
@@ -207,20 +207,20 @@ class Prober:
             return CoordinatorAnswer(producer_id, error=silent)
         return CoordinatorAnswer.not_listed(producer_id)
 
-    def _ask(self, wants: Wants, broker: int, history: _LazyHistory) -> Reading:
+    def _ask(self, wants: Wants, broker: int, history: _LazyHistory) -> ProbeReading:
         """Ask one replica; a failure of any part makes the whole answer an error, so that no half of it is judged.
 
         Probes do not each wait for a broker that did not answer a moment ago.
         """
         silent = self._silence.of(broker)
         if silent is not None:
-            return Reading(ReplicaAnswer(broker, error=f"broker {broker} has not answered for {silent:.0f} s"))
+            return ProbeReading(ReplicaAnswer(broker, error=f"broker {broker} has not answered for {silent:.0f} s"))
         try:
             found = driven(reading(broker, wants), ReplicaProbe(self, wants, broker, history).answer)
         except ReplicaError as error:
             if isinstance(error, DeadlineExceeded):
                 self._silence.timed_out(broker)
-            return Reading(ReplicaAnswer(broker, error=str(error)))
+            return ProbeReading(ReplicaAnswer(broker, error=str(error)))
         self._silence.heard(broker)
         return found
 

@@ -74,10 +74,10 @@ from parallax.findings.requests import (
     Policy,
     Producers,
     Question,
+    RecordedTransactions,
     Recreated,
     Request,
     TransactionRecords,
-    Transactions,
     Wants,
     Where,
     Whereabouts,
@@ -93,7 +93,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Reading:
+class ProbeReading:
     """All answers of one replica in one probe, kept by offset and key.
 
     A page has up to some thousand claims, so the part about each claim must be found fast.
@@ -274,7 +274,7 @@ def _asked(
     }
 
 
-_Readings = dict[int, Reading]
+_Readings = dict[int, ProbeReading]
 
 
 def _rounds(claims: Sequence[Claim], replicas: Sequence[int]) -> Generator[Question, Any, dict[str, _Readings]]:
@@ -302,7 +302,7 @@ def _the_rest(
     about = about_the_rest(claims, shown)
     said: Sequence[TransactionRecords] = ()
     if about:
-        said = yield Transactions(claims[0].topic, claims[0].partition, tuple(about.values()))
+        said = yield RecordedTransactions(claims[0].topic, claims[0].partition, tuple(about.values()))
     recorded = dict(zip(about, said, strict=True))
     members = {suspect_id: covered(by_id[suspect_id], records) for suspect_id, records in recorded.items()}
     every = [claim for part in members.values() for claim in part]
@@ -347,7 +347,7 @@ def _about_keys(claims: Sequence[Claim], replicas: Sequence[int]) -> Generator[Q
     return found
 
 
-def _epochs_shown(readings: Iterable[Reading]) -> set[int]:
+def _epochs_shown(readings: Iterable[ProbeReading]) -> set[int]:
     """Return the leader epochs of what is shown of the keys: where they end shows whether a log is of that line."""
     shown = (known.visible for reading in readings for known in reading.keys.values())
     return {record.leader_epoch for record in shown if record is not None and record.leader_epoch != UNKNOWN}
@@ -367,7 +367,7 @@ def _is_short_of(claim: Claim, answers: _Readings) -> bool:
     return bool(accused.open_transactions) and bool(ends) and accused.high_watermark < min(ends)
 
 
-def reading(broker: int, wants: Wants) -> Generator[Request, Any, Reading]:
+def reading(broker: int, wants: Wants) -> Generator[Request, Any, ProbeReading]:
     """Yield the questions to one replica, one after another; return all its answers.
 
     It is a generator. The caller sends it the answer to each question, in the form that the docstring of the question's
@@ -421,7 +421,7 @@ def reading(broker: int, wants: Wants) -> Generator[Request, Any, Reading]:
         epochs_at=uncommitted.epochs,
     )
     key_bytes = {**committed.key_bytes, **uncommitted.key_bytes, **keys.key_bytes}
-    return Reading(answer, aborted, keys.keys, key_bytes, keys.error)
+    return ProbeReading(answer, aborted, keys.keys, key_bytes, keys.error)
 
 
 def _offsets_of_keys(*shown: Mapping[int, RecordShown]) -> dict[str, set[int]]:
@@ -513,7 +513,7 @@ def _aborted_from(claim: Claim) -> int:
     return claim.transaction_start_offset if claim.transaction_start_offset != UNKNOWN else claim.offset
 
 
-def _key_bytes(readings: Iterable[Reading], claim: Claim) -> bytes | None:
+def _key_bytes(readings: Iterable[ProbeReading], claim: Claim) -> bytes | None:
     for read in readings:
         if claim.key is not None and (found := read.key_bytes.get(claim.key)) is not None:
             return found

@@ -33,7 +33,7 @@ _TOGETHER = 200
 """How many groups one request asks a coordinator about."""
 
 
-class Coordinators(Protocol):
+class GroupCoordinators(Protocol):
     """The requests about consumer groups that this module sends to brokers; `ReplicaClient` implements them."""
 
     def brokers(self) -> Mapping[int, object]:
@@ -62,7 +62,7 @@ class Coordinators(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ConsumerGroup:
     """A consumer group that has committed an offset of the finding's partition.
 
     Attributes:
@@ -98,11 +98,11 @@ class Readers:
 
     led: tuple[str, ...]
     leaders: tuple[WrongLeader, ...]
-    groups: tuple[Group, ...]
+    groups: tuple[ConsumerGroup, ...]
     unknown: tuple[str, ...] = ()
 
 
-def readers(client: Coordinators, storage: str, finding: Finding) -> Readers:
+def readers(client: GroupCoordinators, storage: str, finding: Finding) -> Readers:
     """Find out from all brokers how far consumer groups have read a finding's partition. Changes nothing.
 
     Args:
@@ -127,12 +127,14 @@ def readers(client: Coordinators, storage: str, finding: Finding) -> Readers:
     return Readers(led_in_words(finding, found).sentences, leaders, groups, tuple(unknown))
 
 
-def _group(name: str, committed: int, span: Span, wrong: tuple[Reign, ...]) -> Group:
+def _group(name: str, committed: int, span: Span, wrong: tuple[Reign, ...]) -> ConsumerGroup:
     how_far = came(committed, span, wrong)
-    return Group(name, committed, how_far, committed_since(committed, wrong) if how_far is Came.PAST_SINCE else ())
+    return ConsumerGroup(
+        name, committed, how_far, committed_since(committed, wrong) if how_far is Came.PAST_SINCE else ()
+    )
 
 
-def _committed(client: Coordinators, place: TopicPartition, unknown: list[str]) -> dict[str, int]:
+def _committed(client: GroupCoordinators, place: TopicPartition, unknown: list[str]) -> dict[str, int]:
     """By group, its committed offset; what could not be asked is said in ``unknown``."""
     found: dict[str, int] = {}
     failed: dict[str, str] = {}
@@ -206,4 +208,4 @@ def document(found: Readers) -> dict[str, Any]:
     }
 
 
-__all__ = ["Coordinators", "Group", "Readers", "document", "in_words", "readers"]
+__all__ = ["ConsumerGroup", "GroupCoordinators", "Readers", "document", "in_words", "readers"]

@@ -18,7 +18,7 @@ COLUMNS = ("broker", "producer_id", "offset", "key_hash_hi", "key_hash_lo")
 Array = npt.NDArray[np.int64]
 
 
-class Rows(NamedTuple):
+class RecordedRows(NamedTuple):
     """Records of transactions as the views recorded them, as columns: element ``i`` of each array is of one record.
 
     They are sorted by producer and offset. A record that several replicas have shown is there several times, once for
@@ -40,7 +40,7 @@ class Rows(NamedTuple):
     first_on: Mapping[tuple[int, int], set[int]]
 
 
-def rows_within(batches: Iterable[pa.RecordBatch], of: Sequence[Transaction]) -> Rows:
+def rows_within(batches: Iterable[pa.RecordBatch], of: Sequence[Transaction]) -> RecordedRows:
     """Return those rows of the views that are records of some transactions.
 
     Args:
@@ -61,12 +61,12 @@ def rows_within(batches: Iterable[pa.RecordBatch], of: Sequence[Transaction]) ->
     whole = [np.concatenate(parts) for parts in zip(*kept, strict=True)]
     order = np.lexsort((whole[1], whole[0]))
     producer_id, offset, high, low = (column[order] for column in whole)
-    return Rows(producer_id, offset, high, low, first_on)
+    return RecordedRows(producer_id, offset, high, low, first_on)
 
 
 def records_of(
     one: Transaction,
-    rows: Rows,
+    rows: RecordedRows,
     read: Mapping[int, tuple[int, int]],
     missing: Mapping[int, Sequence[tuple[int, int]]] = MappingProxyType({}),
 ) -> TransactionRecords:
@@ -128,4 +128,4 @@ def _within(producer_id: Array, offset: Array, spans: Mapping[int, tuple[Array, 
     return found
 
 
-__all__ = ["COLUMNS", "Rows", "records_of", "rows_within"]
+__all__ = ["COLUMNS", "RecordedRows", "records_of", "rows_within"]

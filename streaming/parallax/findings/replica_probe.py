@@ -14,7 +14,7 @@ from parallax.findings.history import KeyHistory
 from parallax.findings.index import Indexes, learnt
 from parallax.findings.keys import Key, KeyScan, markers_at, records_at
 from parallax.findings.pace import Counted, Paces
-from parallax.findings.pointing import Held, Known, Replaced, Stretch, StretchShown, newest_of_keys
+from parallax.findings.pointing import Known, KnownPlaces, RecordsOfKeys, Replaced, StretchShown, newest_of_keys
 from parallax.findings.questions import driven
 from parallax.findings.requests import (
     Aborted,
@@ -156,12 +156,12 @@ class ReplicaProbe:
             Aborted: self._aborted,
             Keys: self._keys,
             EndOfEpoch: self._epoch_end,
-            Held: self._held,
-            Stretch: self._stretch,
+            KnownPlaces: self._held,
+            RecordsOfKeys: self._stretch,
             Replaced: self._replaced,
         }
 
-    def answer(self, request: Request | Held | Stretch | Replaced) -> Any:
+    def answer(self, request: Request | KnownPlaces | RecordsOfKeys | Replaced) -> Any:
         """Return the answer to one question, in the form that the docstring of the question's class says."""
         return self._answers[type(request)](request)
 
@@ -247,7 +247,7 @@ class ReplicaProbe:
 
         return driven(newest_of_keys(self._wants.keys, request), answer)
 
-    def _held(self, request: Held) -> dict[Key, Known]:
+    def _held(self, request: KnownPlaces) -> dict[Key, Known]:
         """Return what the views recorded and what probes and scans have read, of the replica's current log.
 
         The views are asked only if what was read before does not come near the end of the log: their tables are large.
@@ -294,7 +294,7 @@ class ReplicaProbe:
     def _forget(self) -> None:
         self._around.scans.start_again((self._broker, self._wants.place))
 
-    def _stretch(self, request: Stretch) -> StretchShown:
+    def _stretch(self, request: RecordsOfKeys) -> StretchShown:
         """Read a stretch, as far as one probe may."""
         scan, reached, epoch = KeyScan(request.keys), request.start, -1
         before = self._pace.read_bytes
@@ -317,7 +317,7 @@ class ReplicaProbe:
         left = self._around.settings.max_scan_bytes - self._pace.read_bytes
         return left <= 0 or offsets * self._index.density > left
 
-    def _left_to_read(self, request: Stretch, reached: int) -> str:
+    def _left_to_read(self, request: RecordsOfKeys, reached: int) -> str:
         if request.scan:
             topic_id = self._around.topic_id(self._wants.topic)
             replica = self._broker, self._wants.place

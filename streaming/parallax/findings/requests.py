@@ -129,7 +129,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """One transaction that the question `Transactions` asks about.
+    """One transaction that the question `RecordedTransactions` asks about.
 
     Attributes:
         producer_id: the producer of the transaction.
@@ -145,7 +145,7 @@ class Transaction:
 
 
 @dataclass(frozen=True, slots=True)
-class Transactions:
+class RecordedTransactions:
     """A question to the views: which records have they recorded of some transactions, from any replica?
 
     The answer is a list with a `TransactionRecords` for each transaction. One question covers all transactions of a
@@ -161,7 +161,7 @@ class Transactions:
 class TransactionRecords:
     """The last record of each key that one transaction wrote, as the views recorded it.
 
-    It is one element of the answer to `Transactions`.
+    It is one element of the answer to `RecordedTransactions`.
 
     Attributes:
         records: (offset, key) of each such record, in the order of offsets.
@@ -198,7 +198,7 @@ class Policy:
     topic: str
 
 
-Question = Where | Coordinators | Ask | Transactions | Recreated | Policy
+Question = Where | Coordinators | Ask | RecordedTransactions | Recreated | Policy
 
 
 # Questions to one replica. Answering may raise; then the replica has not answered at all.

@@ -17,8 +17,8 @@ import structlog
 from parallax.evidence.ledger import Ledger
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim
+from parallax.findings.decide import ClaimState as Decided
 from parallax.findings.decide import Decision, Resolution, named
-from parallax.findings.decide import Verdict as Decided
 from parallax.findings.decide.case import broker_list
 from parallax.findings.effect import whole
 from parallax.findings.looks import case_of, is_transactional

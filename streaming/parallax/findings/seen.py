@@ -13,7 +13,7 @@ from parallax.errors import one_line
 from parallax.findings.exposure import Reign, wrong_reigns
 from parallax.findings.finding import Finding, is_shown_elsewhere
 from parallax.findings.led import FAILURES, led_around
-from parallax.findings.sight import Marks, Sight, saw, sights
+from parallax.findings.sight import LogSeen, Sight, saw, sights
 from parallax.findings.table import FindingsTableError
 from parallax.kinds import KEY_KINDS
 from parallax.model import IsolationLevel, TopicPartition
@@ -41,7 +41,7 @@ def seen(storage: str, asked: Asked, brokers: Collection[int] = ()) -> list[Sigh
         rows = shown(storage, asked, brokers).to_pylist()
         partitions = {row["partition"] for row in rows}
         marks = {
-            (partition, told["broker"]): Marks.of_row(told["at"], told)
+            (partition, told["broker"]): LogSeen.of_row(told["at"], told)
             for partition in partitions
             for told in last_said(storage, TopicPartition(asked.topic, partition), asked.at)
         }

@@ -66,7 +66,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class LogSeen:
     """Where a replica's log began and ended at a moment, by its own answer; -1 for what is not known.
 
     Attributes:
@@ -82,8 +82,8 @@ class Marks:
     high_watermark: int = UNKNOWN
 
     @classmethod
-    def of_row(cls, at: datetime, row: Mapping[str, Any]) -> Marks:
-        """Make a `Marks` from the fields of a table row that hold these offsets.
+    def of_row(cls, at: datetime, row: Mapping[str, Any]) -> LogSeen:
+        """Make a `LogSeen` from the fields of a table row that hold these offsets.
 
         It is a row of the table ``replica_progress``, or the ``position`` of a view's row of kind POSITION.
 
@@ -182,9 +182,9 @@ class _Reader:
         elif self.begin == UNKNOWN or event == ReadEvent.PARTITION_ADDED:
             self.begin = min([to, *(int(one["offset"]) for one in self.pending)])
         self.pending, self.last = [], row
-        self.note(Marks.of_row(row["timestamp"], row["position"]))
+        self.note(LogSeen.of_row(row["timestamp"], row["position"]))
 
-    def note(self, marks: Marks) -> None:
+    def note(self, marks: LogSeen) -> None:
         """Take in where the log began, unless an earlier answer has said it."""
         if self.has_begun and self.log_start == UNKNOWN:
             self.log_start = marks.log_start
@@ -195,7 +195,7 @@ def sights(
     isolation: IsolationLevel,
     at: datetime,
     offset: int | None = None,
-    marks: Mapping[tuple[int, int], Marks] = MappingProxyType({}),
+    marks: Mapping[tuple[int, int], LogSeen] = MappingProxyType({}),
 ) -> list[Sight]:
     """Return for each replica what a consumer of it had been given by a time: the record at an offset, or of a key.
 
@@ -220,13 +220,15 @@ def sights(
 
 
 def _sight(
-    place: tuple[int, int], reader: _Reader, isolation: IsolationLevel, offset: int | None, said: Marks | None
+    place: tuple[int, int], reader: _Reader, isolation: IsolationLevel, offset: int | None, said: LogSeen | None
 ) -> Sight:
     last = reader.last
     if last is None:
         return Sight(*place, What.UNKNOWN, "nothing that was read by then is in the views")
     marks = (
-        said if said is not None and said.at > last["timestamp"] else Marks.of_row(last["timestamp"], last["position"])
+        said
+        if said is not None and said.at > last["timestamp"]
+        else LogSeen.of_row(last["timestamp"], last["position"])
     )
     if last["position"]["event"] in _BEGINS:
         reader.note(marks)
@@ -257,7 +259,7 @@ def _of_key(reader: _Reader, isolation: IsolationLevel, held_back: str) -> _Foun
     return What.UNKNOWN, f"the views hold no record of the key, and only {_from(reader)}", None
 
 
-def _at(reader: _Reader, marks: Marks, isolation: IsolationLevel, offset: int, held_back: str) -> _Found:
+def _at(reader: _Reader, marks: LogSeen, isolation: IsolationLevel, offset: int, held_back: str) -> _Found:
     found = next((row for row in reversed(reader.shown) if row["offset"] == offset), None)
     if found is not None and _is_given(found, isolation):
         return _shown(found)
@@ -355,4 +357,4 @@ def _named(row: Row) -> str:
     return f"a value of {counted(row.value_size, 'byte')} (content {row.content}){without_key}"
 
 
-__all__ = ["Marks", "Row", "Sight", "What", "document", "in_words", "saw", "sights"]
+__all__ = ["LogSeen", "Row", "Sight", "What", "document", "in_words", "saw", "sights"]

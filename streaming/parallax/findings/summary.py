@@ -10,7 +10,7 @@ from parallax.findings.answers import Answers, holds_tombstone
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Decision
 from parallax.findings.internal_keys import key_in_words
-from parallax.findings.members import Group
+from parallax.findings.members import MemberGroup
 from parallax.kinds import (
     KINDS,
     NO_DIRECTION,
@@ -103,7 +103,7 @@ def variant_of(claim: Claim, decision: Decision, answers: Answers) -> Variant:
     return Variant.DELETED if _has_no_value(claim, decision, answers) else Variant.OLDER
 
 
-def variant_of_many(group: Group) -> Variant:
+def variant_of_many(group: MemberGroup) -> Variant:
     """Return what an incident is about (`variant_of`)."""
     return Variant.MANY_OUTCOMES if group.is_of_transactions else Variant.MANY
 
@@ -205,7 +205,7 @@ def unsettled(claim: Claim, decision: Decision) -> str:
 
 
 def incident(
-    group: Group, count: int, offsets: tuple[int, int], waiting: int, status: FindingStatus, *, is_exposed: bool
+    group: MemberGroup, count: int, offsets: tuple[int, int], waiting: int, status: FindingStatus, *, is_exposed: bool
 ) -> str:
     """Say in a sentence how many keys or transactions an incident counts, and what consumers see.
 
@@ -240,7 +240,7 @@ def incident(
     return f"{sentence} {seen_of_many(group, status, is_exposed=is_exposed)}"
 
 
-def seen_of_many(group: Group, status: FindingStatus, *, is_exposed: bool) -> str:
+def seen_of_many(group: MemberGroup, status: FindingStatus, *, is_exposed: bool) -> str:
     """Say what consumers see of an incident, without a number, which moves.
 
     Args:
@@ -272,7 +272,7 @@ _DIFFERED_MANY = "The replicas of {partition} differed in {counted} (offsets {lo
 """The beginning where all show the same by now, and nobody was accused."""
 
 
-def counted_in_words(group: Group, number: int | None = None) -> str:
+def counted_in_words(group: MemberGroup, number: int | None = None) -> str:
     """Return what an incident counts, with the number if one is given: ``3 keys``, ``1 transaction``, ``keys``."""
     what = "transaction" if group.is_of_transactions else "key"
     return f"{what}s" if number is None else counted(number, what)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from parallax.findings.claim import Claim
 from parallax.findings.incidents import group_of_claim, is_held
-from parallax.findings.members import NO_COUNTS, Counts, Group
+from parallax.findings.members import NO_COUNTS, Counts, MemberGroup
 from parallax.model import TopicPartition
 
 
@@ -64,7 +64,7 @@ class Tasks:
         self._by_number: dict[int, Task] = {}
         self._by_name: dict[str, int] = {}
         self._suspects: dict[TopicPartition, dict[int, Task]] = {}
-        self.alone: Counter[Group] = Counter()
+        self.alone: Counter[MemberGroup] = Counter()
         """How many suspects of each group are probed one by one and may be put together into a group."""
         self._last = 0
 

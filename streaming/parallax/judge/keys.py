@@ -13,7 +13,7 @@ from parallax.evidence.room import Span
 from parallax.judge.case import Case
 from parallax.judge.transactions import Group
 from parallax.judge.verdicts import NOBODY_ELSE, Proof, World
-from parallax.judge.worlds import Component, Doubted, Record, Shown, ShownRecord, worlds_of
+from parallax.judge.worlds import Component, Doubted, Record, ShownRecord, ShownRecords, worlds_of
 from parallax.model import UNKNOWN, IsolationLevel
 
 _IF_IT_STANDS = {False: (None, End.COMMIT), True: (None, End.COMMIT, End.ABORT)}
@@ -259,7 +259,7 @@ class _Key:
             tuple(Doubted(*moved(fact), _IF_IT_STANDS[fact.transactional]) for fact in self.doubted),
             tuple(at[gap] for gap, _ in gaps),
             tuple(
-                Shown(
+                ShownRecords(
                     one.broker,
                     at[one.bound],
                     tuple(

@@ -78,7 +78,7 @@ class ShownRecord(NamedTuple):
     outcome: End | None
 
 
-class Shown(NamedTuple):
+class ShownRecords(NamedTuple):
     """All records of the judged key that one replica shows its consumers.
 
     Attributes:
@@ -115,7 +115,7 @@ class Component(NamedTuple):
     options: tuple[tuple[End, ...], ...]
     doubted: tuple[Doubted, ...]
     gaps: tuple[int, ...]
-    shown: tuple[Shown, ...]
+    shown: tuple[ShownRecords, ...]
     full: int
     start: int
 
@@ -207,7 +207,7 @@ def _events(c: Component, end_of: dict[Place, object], is_there: Sequence[object
             yield _Event(place, value, end is End.COMMIT, is_seen=True)
 
 
-def _shows_another_outcome(c: Component, one: Shown, end_of: dict[Place, object]) -> bool:
+def _shows_another_outcome(c: Component, one: ShownRecords, end_of: dict[Place, object]) -> bool:
     """Whether a replica shows one of its records otherwise than a world ends it."""
     if not c.is_committed:
         return False
@@ -219,7 +219,7 @@ def _shows_another_outcome(c: Component, one: Shown, end_of: dict[Place, object]
     return False
 
 
-def _state(c: Component, one: Shown, best: _Event | None, end_of: dict[Place, object]) -> _State:
+def _state(c: Component, one: ShownRecords, best: _Event | None, end_of: dict[Place, object]) -> _State:
     """How what a consumer of a replica ends with compares to the newest visible record of a world."""
     if c.is_committed:
         got = next((record for record in one.records if record.outcome is not End.ABORT), None)
@@ -244,7 +244,7 @@ def _state(c: Component, one: Shown, best: _Event | None, end_of: dict[Place, ob
     return _State.RIGHT if is_same or (got.value is None and is_deleted) else _State.WRONG
 
 
-def _may_be_given(one: Shown, best: _Event | None, end_of: dict[Place, object]) -> bool:
+def _may_be_given(one: ShownRecords, best: _Event | None, end_of: dict[Place, object]) -> bool:
     """Whether read_uncommitted consumers of a replica end with a record that was aborted.
 
     They may be given that, or not, as the cleaner has come by: only what is wrong in both cases is wrong.

@@ -15,7 +15,7 @@ from parallax.config import Settings
 from parallax.errors import one_line
 from parallax.findings.coordinators import under_way, verdicts
 from parallax.findings.finding import Finding, current
-from parallax.findings.hanging import Open, Standing, Verdict, opened
+from parallax.findings.hanging import Open, Prospect, Standing, opened
 from parallax.findings.pace import Paces
 from parallax.findings.table import NoFindingsTableError, read_events
 from parallax.model import UNKNOWN, TopicPartition
@@ -32,7 +32,7 @@ from parallax.replica.errors import ReplicaError, UnknownTopic
 
 _TELL_S = 5.0
 """How often a line says how far a reading is; seconds."""
-_SETTLED = Verdict(Standing.HANGS, "no replica holds it open any more")
+_SETTLED = Prospect(Standing.HANGS, "no replica holds it open any more")
 
 
 @dataclass(frozen=True, slots=True)

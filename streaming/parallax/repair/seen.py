@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from parallax.findings.answers import producer_epoch_in
-from parallax.findings.hanging import Standing, Verdict
+from parallax.findings.hanging import Prospect, Standing
 from parallax.model import UNKNOWN, Outcome, RowKind, TopicPartition
 from parallax.repair.atoms import (
     BEGINS_ABOVE,
@@ -134,7 +134,7 @@ class Transaction:
 
     producer_id: int
     start_offset: int
-    verdict: Verdict
+    verdict: Prospect
     logs: Mapping[int, Log] = field(default_factory=dict)
 
     @property

@@ -11,7 +11,7 @@ import pytest
 from parallax.findings.acknowledge import acknowledged
 from parallax.findings.acknowledgement import (
     Acknowledgement,
-    Extent,
+    Gravity,
     acknowledgement_of,
     is_by_a_person,
     status_of,
@@ -111,7 +111,7 @@ def test_what_is_less_grave_for_a_time_is_still_measured_by_what_was_acknowledge
     since = still_acknowledged(OUTCOME, known)
     assert not is_by_a_person(since)
     assert acknowledgement_of(since) == acknowledgement_of(known)
-    assert Extent.of(since) == Extent.of(OUTCOME)
+    assert Gravity.of(since) == Gravity.of(OUTCOME)
     assert worsened(shown, since) is None
     assert worsened(replace(shown, broker=NOBODY), since) is not None
     again = still_acknowledged(shown, since)
@@ -119,6 +119,6 @@ def test_what_is_less_grave_for_a_time_is_still_measured_by_what_was_acknowledge
 
 
 def test_an_incident_is_worse_when_it_counts_more_though_the_replicas_agree() -> None:
-    known = Extent(FindingKind.RECORD_MISSING, FindingStatus.UNSETTLED, 2, is_exposed=False, count=40)
+    known = Gravity(FindingKind.RECORD_MISSING, FindingStatus.UNSETTLED, 2, is_exposed=False, count=40)
     assert replace(known, count=41).worse_than(known) == ["it counts 41, not 40"]
     assert replace(known, count=39).worse_than(known) == []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from parallax.compare.observations import topic_id_code
-from parallax.findings.claim import Claim, HadEnded, Recorded, claim_from_row, explains
+from parallax.findings.claim import Claim, HadEnded, RecordedByViews, claim_from_row, explains
 from parallax.model import NOBODY, FindingKind, Rule
 from parallax.sides import parsed
 from tests.builders.claims import of_offset, suspect
@@ -56,27 +56,27 @@ def test_observations_are_taken_over_and_what_is_not_understood_is_no_evidence()
     recorded_as |= {"compared_from": 7, "uncompacted": True}
     had_ended = {"start": 0, "to": 4, "below": 6, "epoch": 1, "broker": 2}
     recorded_as |= {"had_ended": had_ended, "keys": [f"{1:032x}", f"{2:032x}", "no hash", 3]}
-    recorded = Recorded.parse(json.dumps(recorded_as))
-    assert (recorded.leader_epoch, Recorded.parse('{"leader_epoch": "x"}').leader_epoch) == (5, -1)
-    assert (recorded.end_epoch, Recorded.parse('{"end_epoch": "x"}').end_epoch) == (6, -1)
-    assert (recorded.compared_from, Recorded.parse('{"compared_from": "x"}').compared_from) == (7, 0)
-    assert (recorded.uncompacted, Recorded.parse('{"uncompacted": 1}').uncompacted) == (True, False)
+    recorded = RecordedByViews.parse(json.dumps(recorded_as))
+    assert (recorded.leader_epoch, RecordedByViews.parse('{"leader_epoch": "x"}').leader_epoch) == (5, -1)
+    assert (recorded.end_epoch, RecordedByViews.parse('{"end_epoch": "x"}').end_epoch) == (6, -1)
+    assert (recorded.compared_from, RecordedByViews.parse('{"compared_from": "x"}').compared_from) == (7, 0)
+    assert (recorded.uncompacted, RecordedByViews.parse('{"uncompacted": 1}').uncompacted) == (True, False)
     assert recorded.had_ended == HadEnded(**had_ended)
-    assert (recorded.keys, Recorded.parse('{"keys": 1}').keys) == ((f"{1:032x}", f"{2:032x}"), ())
-    assert Recorded.parse(json.dumps({"had_ended": {**had_ended, "to": None}})).had_ended is None
+    assert (recorded.keys, RecordedByViews.parse('{"keys": 1}').keys) == ((f"{1:032x}", f"{2:032x}"), ())
+    assert RecordedByViews.parse(json.dumps({"had_ended": {**had_ended, "to": None}})).had_ended is None
     assert recorded.outcomes == {1: "aborted", 2: "committed"}
     assert recorded.markers == {}
     for rubbish in ("", "[]", "{", '{"outcomes": [1]}'):
-        assert Recorded.parse(rubbish) == Recorded()
-    assert Recorded.parse(json.dumps(recorded.as_json())) == recorded
+        assert RecordedByViews.parse(rubbish) == RecordedByViews()
+    assert RecordedByViews.parse(json.dumps(recorded.as_json())) == recorded
 
 
 def test_how_far_a_log_was_read_before_it_was_truncated_is_at_least_one_beyond_the_claim() -> None:
     claim = of_offset(FindingKind.LOG_TRUNCATED, offset=5)
     assert claim.lost_to == 6
     for shown_to, lost_to in (("9", 9), ("3", 6), ("-1", 6), ("far", 6)):
-        assert replace(claim, recorded=Recorded(shown_to={2: shown_to})).lost_to == lost_to
-    assert replace(claim, recorded=Recorded(shown_to={1: "9"})).lost_to == 6, "of another broker"
+        assert replace(claim, recorded=RecordedByViews(shown_to={2: shown_to})).lost_to == lost_to
+    assert replace(claim, recorded=RecordedByViews(shown_to={1: "9"})).lost_to == 6, "of another broker"
 
 
 class TestExplains:
@@ -118,9 +118,9 @@ class TestExplains:
         frozen = replace(self.transaction, marker_offset=-1)
         assert explains(frozen, self.value(offset=500, broker=2))
         assert not explains(frozen, self.value(offset=500, broker=3))
-        one_side = self.value(offset=500, broker=NOBODY, recorded=Recorded(sides=parsed({"a": (2,), "b": (1,)})))
+        one_side = self.value(offset=500, broker=NOBODY, recorded=RecordedByViews(sides=parsed({"a": (2,), "b": (1,)})))
         assert explains(frozen, one_side)
-        assert not explains(frozen, replace(one_side, recorded=Recorded(sides=parsed({"a": (3,), "b": (1,)}))))
+        assert not explains(frozen, replace(one_side, recorded=RecordedByViews(sides=parsed({"a": (3,), "b": (1,)}))))
 
     def test_the_same_key_on_the_same_replica(self) -> None:
         same_key = self.value(producer_id=-1, key_hash_lo=2)
@@ -131,7 +131,7 @@ class TestExplains:
     def test_another_key_that_it_has_written_on_the_same_replica(self) -> None:
         other = self.value(producer_id=-1, key_hash_hi=3, key_hash_lo=-4, broker=2, offset=3)
         assert not explains(self.transaction, other)
-        both = replace(self.transaction, recorded=Recorded(keys=("", other.key_text)))
+        both = replace(self.transaction, recorded=RecordedByViews(keys=("", other.key_text)))
         assert explains(both, other)
         assert explains(replace(both, key_hash_hi=0, key_hash_lo=0), other)
         assert not explains(both, replace(other, broker=3))
@@ -152,16 +152,16 @@ class TestExplains:
 
 
 def test_a_claim_on_a_topic_that_was_re_created_has_lost_its_object() -> None:
-    recorded = Recorded(topic_id=str(topic_id_code("old")))
+    recorded = RecordedByViews(topic_id=str(topic_id_code("old")))
     claim = of_offset(FindingKind.LOG_TRUNCATED, recorded=recorded)
     assert claim.is_of("old")
     assert not claim.is_of("new")
     assert claim.is_of(""), "brokers that tell no topic id"
-    assert replace(claim, recorded=Recorded()).is_of("new"), "an older suspect"
+    assert replace(claim, recorded=RecordedByViews()).is_of("new"), "an older suspect"
 
 
 def test_who_showed_the_record_is_read_of_a_suspect_and_of_one_of_an_earlier_version() -> None:
-    now = Recorded.of({"record_shown_by": [1, 3], "record_read_ms": 70})
+    now = RecordedByViews.of({"record_shown_by": [1, 3], "record_read_ms": 70})
     assert (now.record_shown_by, now.record_read_ms) == ((1, 3), 70)
-    assert Recorded.of({"shown_by": [1, 3], "not_shown_by": [2], "passed_at": 70, "read_to": 5}) == now
-    assert Recorded.of(now.as_json()) == now
+    assert RecordedByViews.of({"shown_by": [1, 3], "not_shown_by": [2], "passed_at": 70, "read_to": 5}) == now
+    assert RecordedByViews.of(now.as_json()) == now

@@ -15,12 +15,12 @@ import pytest
 from parallax.compare.observations import topic_id_code
 from parallax.findings import ended
 from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
-from parallax.findings.claim import Claim, Recorded
+from parallax.findings.claim import Claim, RecordedByViews
 from parallax.findings.finding import Finding, claim_of, evidence_of, was_explained
 from parallax.findings.happenings import News
 from parallax.findings.incident import tally_of
-from parallax.findings.ledger import Ledger
-from parallax.findings.questions import Reading, driven, questions
+from parallax.findings.ledger import FindingLedger
+from parallax.findings.questions import ProbeReading, driven, questions
 from parallax.findings.requests import Ask, Where, Whereabouts
 from parallax.model import NOBODY, FindingKind, FindingStatus
 from parallax.sides import parsed
@@ -30,7 +30,7 @@ from tests.unit.findings.floods import Flood, lost, resurrected
 from tests.unit.findings.lives import RECHECK_S, Answering, Life, value
 
 OLD, NEW = "of the topic that was", "of the topic that is"
-UNLIKE = Recorded(sides=parsed({"value at offset 12": (1, 2), "no value at offset 12": (3,)}), pivot=1)
+UNLIKE = RecordedByViews(sides=parsed({"value at offset 12": (1, 2), "no value at offset 12": (3,)}), pivot=1)
 UNDIRECTED = of_key(FindingKind.VISIBILITY_MISMATCH, "n", broker=NOBODY, offset=12, recorded=UNLIKE)
 
 
@@ -74,7 +74,7 @@ class TestATopicThatWasReCreatedUnderItsName:
     """All replicas of the new topic hold the same."""
 
     def test_is_not_accused_by_a_finding_on_the_one_before(self) -> None:
-        recorded = Recorded(topic_id=str(topic_id_code(OLD)))
+        recorded = RecordedByViews(topic_id=str(topic_id_code(OLD)))
         life = Life().confirmed(
             value(recorded=recorded), answering=lambda _: values(1, b1=NOTHING, b2=holding(3), b3=NOTHING)
         )
@@ -91,7 +91,7 @@ class TestATopicThatWasReCreatedUnderItsName:
 
     def test_is_not_accused_by_a_suspect_on_the_one_before(self) -> None:
         life = Life()
-        life.suspect(value(recorded=Recorded(topic_id=str(topic_id_code(OLD)))))
+        life.suspect(value(recorded=RecordedByViews(topic_id=str(topic_id_code(OLD)))))
         away = replace(values(b2=holding(3), b3=holding(3)), isr=(2, 3))
         away = replace(away, replicas={1: silent(1), **away.replicas})
         life.answer(by(at(1, 2, 3, topic_id=NEW), lambda: away))
@@ -110,12 +110,12 @@ class TestATopicThatWasReCreatedUnderItsName:
 
     @pytest.mark.parametrize(("read", "now"), [("", NEW), (OLD, OLD), (OLD, "")])
     def test_is_another_only_where_both_ids_are_known(self, read: str, now: str) -> None:
-        recorded = Recorded(topic_id=str(topic_id_code(read)) if read else "")
+        recorded = RecordedByViews(topic_id=str(topic_id_code(read)) if read else "")
         assert at(1, 2, 3, topic_id=now).gone_for(value(recorded=recorded)) is None
 
     def test_ends_the_members_of_an_incident_though_others_of_its_group_are_of_the_new_topic(self) -> None:
         def of(topic: str, key: int) -> Claim:
-            return lost(key, recorded=Recorded(topic_id=str(topic_id_code(topic))))
+            return lost(key, recorded=RecordedByViews(topic_id=str(topic_id_code(topic))))
 
         def asked(claim: Claim) -> Answers:
             gone = at(1, 2, 3, topic_id=NEW).gone_for(claim)
@@ -237,7 +237,7 @@ class TestOfAPartitionThatLosesTheReplica:
                 return at(2, 3, 4)
             assert isinstance(question, Ask)
             last.extend(question.brokers[:1] if len(question.brokers) == 1 else ())
-            return {b: Reading(replica(b)) for b in question.brokers}
+            return {b: ProbeReading(replica(b)) for b in question.brokers}
 
         accusing = replace(value("gone"), broker=1, key_hash_lo=6)
         other = replace(UNLIKE, sides=parsed({"value at offset 12": (1, 3), "no value at offset 12": (2,)}))
@@ -430,7 +430,7 @@ class TestADifferenceThatWasExplained:
         assert tally_of(stands).count == 20
 
     def test_stays_over_where_what_explained_it_said_all_of_it(self) -> None:
-        two_sides = Recorded(sides=parsed({"value at offset 5": (3,), "no value at offset 5": (1, 2)}), pivot=3)
+        two_sides = RecordedByViews(sides=parsed({"value at offset 5": (3,), "no value at offset 5": (1, 2)}), pivot=3)
         life = Life().confirmed(
             replace(self.undirected, offset=5, recorded=two_sides),
             answering=lambda _: values(2, b1=NOTHING, b2=NOTHING, b3=holding(5)),
@@ -490,7 +490,7 @@ class TestADifferenceThatAnEndLeaves:
         life.answer(lambda _: values(b1=NOTHING, b2=holding(60), b3=NOTHING))
         away = replace(self.now, replicas={**self.now.replicas, 3: silent(3)})
         sides = {"value at offset 80": (1, 2), "no value at offset 80": (3,)}
-        other = replace(UNDIRECTED, suspect_id="other", offset=75, recorded=Recorded(sides=sides, pivot=1))
+        other = replace(UNDIRECTED, suspect_id="other", offset=75, recorded=RecordedByViews(sides=sides, pivot=1))
         life.suspect(other)
         life.answer(lambda _: away)
         for _ in range(40):
@@ -516,7 +516,7 @@ class TestAnOutcomeOfATransactionOfOneKey:
             marker_offset=first + 1,
             key_hash_lo=number + 1,
             raised_at_ms=10**12,
-            recorded=Recorded(outcomes={1: right, 2: wrong, 3: right}, markers={1: marker, 3: marker}),
+            recorded=RecordedByViews(outcomes={1: right, 2: wrong, 3: right}, markers={1: marker, 3: marker}),
         )
 
     def shown(self, claim: Claim, broker: int, outcome: str | None, key: KeyShown, size: int = 5) -> ReplicaAnswer:
@@ -571,7 +571,7 @@ class TestAnOutcomeOfATransactionOfOneKey:
 def test_a_difference_is_looked_at_for_a_day_after_its_end_unless_its_topic_is_gone() -> None:
     about = replace(UNDIRECTED, recorded=replace(UNLIKE, topic_id="1"))
     life = Life().confirmed(about, answering=lambda _: values(b1=holding(12), b2=holding(12), b3=NOTHING))
-    ledger, at = Ledger(), life.last.decided_at
+    ledger, at = FindingLedger(), life.last.decided_at
     ledger.add(life.last)
     assert ledger.is_looked_at(about, at + timedelta(days=9)), "it stands"
     assert not ledger.is_looked_at(replace(about, recorded=replace(UNLIKE, topic_id="2")), at)
@@ -584,7 +584,7 @@ def test_a_difference_is_looked_at_for_a_day_after_its_end_unless_its_topic_is_g
 
 def test_a_part_of_a_transaction_ends_with_the_whole_though_nobody_can_decide_it_any_more() -> None:
     """2 shows 19 as committed, and shows 10 so too; one ABORT at 20 ended both, as it turns out later."""
-    recorded = Recorded(outcomes={1: "aborted", 2: "committed"}, markers={1: "abort"})
+    recorded = RecordedByViews(outcomes={1: "aborted", 2: "committed"}, markers={1: "abort"})
     part = claim(FindingKind.ABORTED_RECORD_COMMITTED, "part", offset=19, transaction_start_offset=19)
     part = replace(part, recorded=recorded)
     wrong = replica(2, committed={19: record(19, "committed")}, asked=frozenset({10, 19}))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from parallax.findings.answers import Answers
-from parallax.findings.claim import Claim, Recorded
+from parallax.findings.claim import Claim, RecordedByViews
 from parallax.findings.ended import Repairs
 from parallax.findings.exposure import (
     Came,
@@ -263,7 +263,7 @@ def test_a_leader_that_shares_what_an_incident_reports_is_named_and_must_not_lea
 @pytest.mark.parametrize("count", [1, 40], ids=["a finding", "an incident"])
 def test_a_leader_before_what_was_missed_was_written_is_not_said_to_have_shown_it(count: int) -> None:
     def missed(key: int, epoch: int) -> Claim:
-        return lost(key, recorded=Recorded(leader_epoch=epoch))
+        return lost(key, recorded=RecordedByViews(leader_epoch=epoch))
 
     life = Flood()
     life.suspect(*(missed(key, 6 if key else 5) for key in range(count)))
@@ -279,14 +279,14 @@ def test_a_leader_before_what_was_missed_was_written_is_not_said_to_have_shown_i
 def test_an_end_marker_that_may_not_be_the_first_says_nothing_of_leaders_before_it(
     end_unproven: bool, since: int
 ) -> None:
-    one = claim(COMMITTED_WRONGLY, recorded=Recorded(leader_epoch=6, end_unproven=end_unproven))
+    one = claim(COMMITTED_WRONGLY, recorded=RecordedByViews(leader_epoch=6, end_unproven=end_unproven))
     assert since_epoch(one.kind, [one], None) == since
     assert since_epoch(one.kind, [one], {SINCE_EPOCH: 4}) == min(since, 4)
 
 
 def test_where_it_is_not_known_in_which_epoch_what_was_missed_was_written_each_leader_counts() -> None:
     life = Flood()
-    life.suspect(*(lost(key, recorded=Recorded(leader_epoch=6 if key else UNKNOWN)) for key in range(40)))
+    life.suspect(*(lost(key, recorded=RecordedByViews(leader_epoch=6 if key else UNKNOWN)) for key in range(40)))
     (incident,) = (one for one in life.settle(resurrected).open if one.is_incident)
     assert wrong_reigns(incident, reign_of(2)) == reign_of(2)
 
@@ -322,7 +322,7 @@ def test_an_incident_is_shown_where_a_member_has_its_value() -> None:
 def test_of_an_incident_without_direction_each_replica_that_was_asked_may_be_wrong() -> None:
     life = Flood()
     sides = parsed({"value": (1, 3), "none": (2,)})
-    life.suspect(*(lost(k, DIFFERS, broker=NOBODY, recorded=Recorded(sides=sides, pivot=2)) for k in range(40)))
+    life.suspect(*(lost(k, DIFFERS, broker=NOBODY, recorded=RecordedByViews(sides=sides, pivot=2)) for k in range(40)))
     (incident,) = (one for one in life.settle(one_lacks).open if one.is_incident)
     assert (incident.broker, wrong_brokers(incident)) == (NOBODY, {1, 2, 3})
 

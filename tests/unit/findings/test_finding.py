@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
-from parallax.findings.claim import Recorded
-from parallax.findings.decide import Decision, Resolution, Verdict
+from parallax.findings.claim import RecordedByViews
+from parallax.findings.decide import ClaimState, Decision, Resolution
 from parallax.findings.finding import beside, claim_of, is_exposed, made, showed_in
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus
 from parallax.sides import Shows, Side
@@ -34,7 +34,7 @@ SIDES = {"no value": (1,), "value at offset 4": (2, 3)}
     ],
 )
 def test_consumers_see_what_the_leader_shows_as_the_accused_does(accused: int, leader: int, exposed: bool) -> None:
-    decision = Decision(Verdict.CONFIRMED, FindingKind.RECORD_MISSING, "r", accused=accused, sides=SIDES)
+    decision = Decision(ClaimState.CONFIRMED, FindingKind.RECORD_MISSING, "r", accused=accused, sides=SIDES)
     assert is_exposed(accused, decision, Answers({}, leader=leader)) is exposed
 
 
@@ -43,9 +43,9 @@ def test_who_shows_an_older_value_than_a_hidden_record_as_the_accused_does_shows
     stable: int, alike: set[int]
 ) -> None:
     """Broker 3 is a copy of the accused from which the record is cleaned, so that it shows no outcome of it."""
-    claim = replace(of_key(FindingKind.COMMITTED_RECORD_ABORTED, offset=10), recorded=Recorded(beside=(4, 5)))
+    claim = replace(of_key(FindingKind.COMMITTED_RECORD_ABORTED, offset=10), recorded=RecordedByViews(beside=(4, 5)))
     sides = {Side(Shows.ABORTED): (2,), Side(Shows.COMMITTED): (1,)}
-    decision = Decision(Verdict.CONFIRMED, claim.kind, "r", accused=2, sides=sides)
+    decision = Decision(ClaimState.CONFIRMED, claim.kind, "r", accused=2, sides=sides)
     older, asked = record(4, producer_id=-1), {"asked": frozenset({10})}
     given = [shows(1, None, **asked), shows(2, older, **asked), silent(4)]
     given.append(shows(3, older, last_stable_offset=stable, **asked))
@@ -53,7 +53,7 @@ def test_who_shows_an_older_value_than_a_hidden_record_as_the_accused_does_shows
 
 
 def test_an_accused_that_leads_exposes_itself_though_no_side_is_known() -> None:
-    decision = Decision(Verdict.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2)
+    decision = Decision(ClaimState.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2)
     assert is_exposed(2, decision, Answers({}, leader=2))
 
 
@@ -85,7 +85,7 @@ def test_an_accused_that_leads_exposes_itself_though_no_side_is_known() -> None:
 def test_what_was_truncated_is_missed_on_a_leader_whose_log_ends_that_epoch_as_far(
     own: dict[int, int | None], leading: dict[int, int | None], exposed: bool
 ) -> None:
-    decision = Decision(Verdict.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2, lost_epoch=4)
+    decision = Decision(ClaimState.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2, lost_epoch=4)
     replicas = {b: ReplicaAnswer(b, epoch_ends=e, log_end_offset=100) for b, e in ((1, leading), (2, own))}
     assert is_exposed(2, decision, Answers(replicas, leader=1)) is exposed
 
@@ -94,7 +94,7 @@ def test_what_was_truncated_is_missed_on_a_leader_whose_log_ends_that_epoch_as_f
 def test_truncated_records_are_missed_on_the_leader_whose_newer_epoch_is_in_sync(
     isr: tuple[int, ...], log_end: int, exposed: bool
 ) -> None:
-    decision = Decision(Verdict.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2, lost_epoch=4)
+    decision = Decision(ClaimState.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2, lost_epoch=4)
     own = ReplicaAnswer(2, epoch_ends={4: 20}, log_end_offset=log_end)
     replicas = {1: ReplicaAnswer(1, epoch_ends={4: 30}, log_end_offset=50), 2: own}
     assert is_exposed(2, decision, Answers(replicas, leader=1, isr=isr)) is exposed
@@ -102,7 +102,7 @@ def test_truncated_records_are_missed_on_the_leader_whose_newer_epoch_is_in_sync
 
 @pytest.mark.parametrize(("leading", "exposed"), [(5, True), (7, True), (4, False), (None, False)])
 def test_a_lost_head_is_missed_on_a_leader_whose_log_begins_as_late(leading: int | None, exposed: bool) -> None:
-    decision = Decision(Verdict.CONFIRMED, FindingKind.LOG_HEAD_MISSING, "r", accused=2, lost_below=5)
+    decision = Decision(ClaimState.CONFIRMED, FindingKind.LOG_HEAD_MISSING, "r", accused=2, lost_below=5)
     away = silent(1)
     leader = away if leading is None else ReplicaAnswer(1, log_start_offset=leading)
     replicas = {1: leader, 2: ReplicaAnswer(2, log_start_offset=5)}
@@ -121,15 +121,15 @@ def test_consumers_of_a_frozen_leader_see_a_deleted_value_that_it_shows_as_well(
 
     replicas = {1: shows(1, shown), 2: shows(2, 3), 3: shows(3, None)}
     sides = {"no value": (3,), "value at offset 3": (2,)}
-    decision = Decision(Verdict.CONFIRMED, FindingKind.DELETED_RECORD_RESURRECTED, "", accused=2, sides=sides)
+    decision = Decision(ClaimState.CONFIRMED, FindingKind.DELETED_RECORD_RESURRECTED, "", accused=2, sides=sides)
     assert is_exposed(2, decision, Answers(replicas, leader=1)) is exposed
 
 
 def test_a_leader_on_no_side_that_was_seen_to_show_it_is_remembered_until_it_is_over() -> None:
-    claim = of_offset(FindingKind.LOG_TRUNCATED, offset=20, recorded=Recorded(epochs={2: "4"}))
-    decision = Decision(Verdict.CONFIRMED, claim.kind, "r", accused=2, lost_epoch=4)
+    claim = of_offset(FindingKind.LOG_TRUNCATED, offset=20, recorded=RecordedByViews(epochs={2: "4"}))
+    decision = Decision(ClaimState.CONFIRMED, claim.kind, "r", accused=2, lost_epoch=4)
     replicas = {b: ReplicaAnswer(b, epoch_ends={4: 20}, log_end_offset=100) for b in (1, 2)}
-    over = Decision(Verdict.DISMISSED, claim.kind, "r", resolution=Resolution.HEALED)
+    over = Decision(ClaimState.DISMISSED, claim.kind, "r", resolution=Resolution.HEALED)
     known, found = None, []
     for status, said, leader in (
         (FindingStatus.CONFIRMED, decision, 3),
@@ -147,9 +147,9 @@ def test_a_leader_on_no_side_that_was_seen_to_show_it_is_remembered_until_it_is_
 def test_a_truncated_log_is_named_by_where_the_epoch_ends_that_it_was_read_in(
     ends: dict[int, int | None], named: int
 ) -> None:
-    recorded = Recorded(epochs={2: "4"}, shown_to={2: "50"})
+    recorded = RecordedByViews(epochs={2: "4"}, shown_to={2: "50"})
     claim = of_offset(FindingKind.LOG_TRUNCATED, offset=30, recorded=recorded)
-    decision = Decision(Verdict.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2, lost_epoch=4)
+    decision = Decision(ClaimState.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2, lost_epoch=4)
     answers = Answers({2: ReplicaAnswer(2, epoch_ends=ends)})
     event = made("f", FindingStatus.CONFIRMED, claim, decision, answers, None, datetime.now(UTC))
     assert (event.offset, claim_of(event).offset, claim_of(event).lost_to) == (named, named, 50)
@@ -166,8 +166,8 @@ def test_the_record_that_a_finding_is_about_stays_the_same_when_it_is_over() -> 
     newer = Answers(
         {b: ReplicaAnswer(b, key=replace(value, visible=RecordShown(9, "committed", value_size=5))) for b in (1, 2)}
     )
-    sure = Decision(Verdict.CONFIRMED, c.kind, "r", accused=2, sides={Side(Shows.NO_VALUE): (1,)})
-    over = Decision(Verdict.DISMISSED, c.kind, "r")
+    sure = Decision(ClaimState.CONFIRMED, c.kind, "r", accused=2, sides={Side(Shows.NO_VALUE): (1,)})
+    over = Decision(ClaimState.DISMISSED, c.kind, "r")
     confirmed = made("f", FindingStatus.CONFIRMED, c, sure, back, None, at)
     assert confirmed.record_offset == 0
     for answers in (gone, newer):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from parallax.findings.coordinators import verdicts
-from parallax.findings.hanging import Open, Standing, Told, abort_command, described, judge
+from parallax.findings.hanging import CoordinatorsSay, Open, Standing, abort_command, described, judge
 from parallax.findings.hanging_life import PASSED, Hanging, words
 from parallax.findings.hanging_record import record, recorded
 from parallax.findings.hanging_watch import HangingThread, HangingWatch, Standstill, is_overdue
@@ -33,24 +33,24 @@ def listing(state: str, *partitions: TopicPartition, described: bool = True) -> 
 @pytest.mark.parametrize(
     ("told", "may_describe", "standing"),
     [
-        (Told(), True, Standing.HANGS),
-        (Told(), False, Standing.HIDDEN),
-        (Told(), None, Standing.HIDDEN),
-        (Told(unanswered={3: "broker 3: refused"}), True, Standing.UNKNOWN),
-        (Told((listing("Ongoing", PLACE),)), True, Standing.GOES_ON),
-        (Told((listing("PrepareAbort", PLACE),)), True, Standing.GOES_ON),
-        (Told((listing("Ongoing", OTHER),)), True, Standing.HANGS),
-        (Told((listing("Ongoing", described=False),)), True, Standing.UNKNOWN),
-        (Told((listing("Ongoing", described=False), listing("Ongoing", PLACE))), True, Standing.GOES_ON),
-        (Told((listing("CompleteCommit", described=False),)), False, Standing.HANGS),
-        (Told((listing("CompleteCommit", described=False),), {3: "refused"}), True, Standing.UNKNOWN),
-        (Told((listing("Ongoing", OTHER),), {3: "refused"}), True, Standing.UNKNOWN),
-        (Told((listing("Ongoing", PLACE),), {3: "refused"}), True, Standing.GOES_ON),
-        (Told((listing("NotYetKnown", described=False),)), True, Standing.UNKNOWN),
+        (CoordinatorsSay(), True, Standing.HANGS),
+        (CoordinatorsSay(), False, Standing.HIDDEN),
+        (CoordinatorsSay(), None, Standing.HIDDEN),
+        (CoordinatorsSay(unanswered={3: "broker 3: refused"}), True, Standing.UNKNOWN),
+        (CoordinatorsSay((listing("Ongoing", PLACE),)), True, Standing.GOES_ON),
+        (CoordinatorsSay((listing("PrepareAbort", PLACE),)), True, Standing.GOES_ON),
+        (CoordinatorsSay((listing("Ongoing", OTHER),)), True, Standing.HANGS),
+        (CoordinatorsSay((listing("Ongoing", described=False),)), True, Standing.UNKNOWN),
+        (CoordinatorsSay((listing("Ongoing", described=False), listing("Ongoing", PLACE))), True, Standing.GOES_ON),
+        (CoordinatorsSay((listing("CompleteCommit", described=False),)), False, Standing.HANGS),
+        (CoordinatorsSay((listing("CompleteCommit", described=False),), {3: "refused"}), True, Standing.UNKNOWN),
+        (CoordinatorsSay((listing("Ongoing", OTHER),), {3: "refused"}), True, Standing.UNKNOWN),
+        (CoordinatorsSay((listing("Ongoing", PLACE),), {3: "refused"}), True, Standing.GOES_ON),
+        (CoordinatorsSay((listing("NotYetKnown", described=False),)), True, Standing.UNKNOWN),
     ],
 )
 def test_a_transaction_hangs_where_no_coordinator_will_end_it(
-    told: Told, may_describe: bool | None, standing: Standing
+    told: CoordinatorsSay, may_describe: bool | None, standing: Standing
 ) -> None:
     assert judge(ONE, told, may_describe=may_describe).standing is standing
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parallax.findings.hanging import Open, Standing, Verdict
-from parallax.findings.hanging_life import PASSED, REPLACED, Event, Gone, Hanging, Over, Shown, Told, after
+from parallax.findings.hanging import Open, Prospect, Standing
+from parallax.findings.hanging_life import PASSED, REPLACED, Event, Gone, Hanging, OpenSeen, Over, StableSeen, after
 from parallax.findings.hanging_watch import HangingWatch, Standstill
 from parallax.model import TopicPartition
 from parallax.replica.client import PartitionMetadata, TopicMetadata
@@ -23,21 +23,21 @@ ONE = Open(PLACE, 1, 7, 0, 5, 1_000)
 IT = Hanging(ONE, 5, "no coordinator knows its producer", hangs=True, stands_since=100.0, seen_at=100.0)
 
 
-def told(standing: Standing, why: str = "why", started: float | None = None, one: Open = ONE) -> Told:
-    return Told(one, Verdict(standing, why, started))
+def told(standing: Standing, why: str = "why", started: float | None = None, one: Open = ONE) -> OpenSeen:
+    return OpenSeen(one, Prospect(standing, why, started))
 
 
 @pytest.mark.parametrize(
     ("event", "becomes"),
     [
-        (Shown(5, 0, True, 200.0), replace(IT, seen_at=200.0)),
-        (Shown(5, 0, True, 50.0), IT),
-        (Shown(5, 0, False, 200.0), IT),
-        (Shown(4, 0, True, 200.0), IT),
-        (Shown(6, 0, True, 200.0), PASSED),
-        (Shown(6, 0, False, 200.0), PASSED),
-        (Shown(8, 8, True, 200.0), replace(IT, at=8, seen_at=200.0)),
-        (Shown(8, 8, False, 200.0), IT),
+        (StableSeen(5, 0, True, 200.0), replace(IT, seen_at=200.0)),
+        (StableSeen(5, 0, True, 50.0), IT),
+        (StableSeen(5, 0, False, 200.0), IT),
+        (StableSeen(4, 0, True, 200.0), IT),
+        (StableSeen(6, 0, True, 200.0), PASSED),
+        (StableSeen(6, 0, False, 200.0), PASSED),
+        (StableSeen(8, 8, True, 200.0), replace(IT, at=8, seen_at=200.0)),
+        (StableSeen(8, 8, False, 200.0), IT),
         (told(Standing.HANGS, "other"), replace(IT, why="other")),
         (told(Standing.GOES_ON, "listed", 60.0), replace(IT, why="listed", hangs=False, started=60.0)),
         (told(Standing.HIDDEN), IT),

@@ -10,7 +10,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from parallax.findings.history import KeyHistory, ReadLog, RecordedHistory, read_logs
 from parallax.findings.pointing import Known
-from parallax.findings.requests import Recreated, Transaction, TransactionRecords, Transactions
+from parallax.findings.requests import RecordedTransactions, Recreated, Transaction, TransactionRecords
 from parallax.model import Outcome, RowKind
 
 KEY, SAME_LOW = (-1, 5), (9, 5)
@@ -114,7 +114,7 @@ def test_only_what_was_recorded_of_the_log_that_a_replica_has_now_counts(
 
 def recorded(history: RecordedHistory, one: Transaction) -> TransactionRecords:
     """What was recorded of one transaction."""
-    (found,) = history.transactions(Transactions("orders", 0, (one,)))
+    (found,) = history.transactions(RecordedTransactions("orders", 0, (one,)))
     return found
 
 
@@ -129,7 +129,7 @@ def test_many_transactions_are_looked_up_in_one_pass_and_none_takes_anothers_rec
     singly = [recorded(history, one) for one in of]
     opened: list[str] = []
     monkeypatch.setattr("parallax.findings.history.DeltaTable", lambda uri: opened.append(uri) or DeltaTable(uri))
-    assert history.transactions(Transactions("orders", 0, tuple(of))) == singly
+    assert history.transactions(RecordedTransactions("orders", 0, tuple(of))) == singly
     assert len(opened) == 1
     assert {len(found.records) for found in singly} == {1, 2, 3}
     for one, found in zip(of, singly, strict=True):

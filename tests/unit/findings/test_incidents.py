@@ -10,7 +10,7 @@ import pytest
 from parallax.findings import effect, held
 from parallax.findings.acknowledge import acknowledged
 from parallax.findings.answers import Answers, OpenTransaction, RecordShown
-from parallax.findings.claim import Claim, Recorded
+from parallax.findings.claim import Claim, RecordedByViews
 from parallax.findings.finding import evidence_of
 from parallax.findings.happenings import Answered, Append, News
 from parallax.findings.incident import is_part_of_incident, tally_of
@@ -272,7 +272,7 @@ class TestFew:
 def unlike(key: int) -> Claim:
     """The replicas differ about a key, without direction."""
     sides = {f"value at offset {1_000 + key}": (1, 3), "no value": (2,)}
-    return lost(key, kind=DIFFERS, broker=NOBODY, recorded=Recorded(sides=parsed(sides), pivot=2))
+    return lost(key, kind=DIFFERS, broker=NOBODY, recorded=RecordedByViews(sides=parsed(sides), pivot=2))
 
 
 def differ(claim: Claim) -> Answers:
@@ -454,7 +454,7 @@ class TestGroups:
         assert [f.kind for f in life.open] == [FindingKind.READ_COMMITTED_FROZEN]
         assert not any(map(life.machine.is_new, keys))
         if end >= 0:
-            markers = Recorded(markers={1: "abort"})
+            markers = RecordedByViews(markers={1: "abort"})
             kind = FindingKind.ABORTED_RECORD_COMMITTED
             life.suspect(claim(kind, "ended", marker_offset=end, recorded=markers))
         life.settle(ended)
@@ -507,7 +507,7 @@ class TestADifferenceThatAnAccusationOfItsKeyExplained:
 
     def differing(self, key: int, accused: int = 2) -> Claim:
         sides = {f"value at offset {NEWER}": (1, accused), f"no value at offset {NEWER}": (5 - accused,)}
-        recorded = Recorded(sides=parsed(sides), pivot=1)
+        recorded = RecordedByViews(sides=parsed(sides), pivot=1)
         unlike = {"name": f"unlike-{key}", "kind": DIFFERS, "broker": NOBODY, "offset": NEWER}
         return lost(key, **unlike, recorded=recorded, raised_at_ms=2 * 10**12)
 

@@ -11,7 +11,7 @@ import pytest
 from parallax.findings import incidents
 from parallax.findings.acknowledge import acknowledged
 from parallax.findings.answers import Answers, CoordinatorAnswer, OpenTransaction
-from parallax.findings.claim import Claim, Recorded
+from parallax.findings.claim import Claim, RecordedByViews
 from parallax.findings.effect import COVERED, COVERED_TOGETHER, unknown_rest
 from parallax.findings.explain import explain
 from parallax.findings.finding import Finding, evidence_of, leans_on
@@ -46,7 +46,11 @@ def value(number: int, **fields: Any) -> Claim:
     """The replicas do not show the same value of the key that the transaction wrote."""
     sides = {"no value": (1, 3), f"value at offset {start_of(number)}": (2,)}
     base = {"name": f"key-{number}", "rule": Rule.LATEST_VALUE, "kind": DIFFERS, "broker": NOBODY}
-    base |= {"transaction_start_offset": -1, "marker_offset": -1, "recorded": Recorded(sides=parsed(sides), pivot=2)}
+    base |= {
+        "transaction_start_offset": -1,
+        "marker_offset": -1,
+        "recorded": RecordedByViews(sides=parsed(sides), pivot=2),
+    }
     return turned(number, **(base | fields))
 
 
@@ -154,7 +158,7 @@ class TestThousands:
         assert {f.kind: tally_of(f).count for f in life.open} == found
 
     def test_without_direction_are_an_incident_of_transactions_beside_one_of_keys(self) -> None:
-        sides = Recorded(sides=parsed({"aborted": (1, 3), "committed": (2,)}), pivot=2)
+        sides = RecordedByViews(sides=parsed({"aborted": (1, 3), "committed": (2,)}), pivot=2)
         unlike = {"kind": DIFFERS, "broker": NOBODY, "marker_offset": -1, "recorded": sides}
         life = flood(50, by_others, lambda n: turned(n, **unlike))
         (event,) = life.open

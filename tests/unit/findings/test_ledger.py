@@ -10,7 +10,7 @@ import pytest
 
 from parallax.findings import ledger as module
 from parallax.findings.finding import Finding
-from parallax.findings.ledger import Ledger
+from parallax.findings.ledger import FindingLedger
 from parallax.model import NOBODY, FindingKind, FindingStatus
 from tests.builders.claims import claim, unmarked
 from tests.unit.findings.lives import COMMITTED_WRONGLY, Life, old_value, value
@@ -24,7 +24,7 @@ def confirmed() -> Finding:
 
 
 def test_a_transaction_explains_a_value_until_it_is_looked_at_no_more() -> None:
-    ledger, cause = Ledger(), confirmed()
+    ledger, cause = FindingLedger(), confirmed()
     assert not ledger.has_cause_of(OF_TRANSACTION)
     ledger.add(cause)
     assert ledger.has_cause_of(OF_TRANSACTION)
@@ -35,7 +35,7 @@ def test_a_transaction_explains_a_value_until_it_is_looked_at_no_more() -> None:
 
 
 def test_only_one_that_stands_is_a_cause_of_what_is_judged_now() -> None:
-    ledger, cause = Ledger(), confirmed()
+    ledger, cause = FindingLedger(), confirmed()
     ledger.add(cause)
     assert list(ledger.causes(cause.place)) == [cause.finding_id]
     ledger.add(replace(cause, status=FindingStatus.RESOLVED))
@@ -43,14 +43,14 @@ def test_only_one_that_stands_is_a_cause_of_what_is_judged_now() -> None:
 
 
 def test_a_transaction_of_another_partition_explains_nothing() -> None:
-    ledger = Ledger()
+    ledger = FindingLedger()
     ledger.add(confirmed())
     assert not ledger.has_cause_of(replace(OF_TRANSACTION, partition=1))
 
 
 @pytest.mark.parametrize("names", [["one", "other"], "one"], ids=["both", "the one, as earlier versions wrote it"])
 def test_a_dismissal_is_void_once_one_of_the_findings_that_it_leans_on_has_ended(names: list[str] | str) -> None:
-    ledger, cause = Ledger(), confirmed()
+    ledger, cause = FindingLedger(), confirmed()
     for name in ("one", "other"):
         ledger.add(replace(cause, finding_id=name, suspect_id=name))
     leaning = replace(
@@ -69,7 +69,7 @@ def test_a_dismissal_is_void_once_one_of_the_findings_that_it_leans_on_has_ended
 
 
 def test_what_leans_on_an_incident_is_judged_again_once_that_has_ended() -> None:
-    ledger, incident = Ledger(), replace(confirmed(), finding_id="many", suspect_id="")
+    ledger, incident = FindingLedger(), replace(confirmed(), finding_id="many", suspect_id="")
     leaning = replace(
         confirmed(), finding_id="s", suspect_id="s", status=FindingStatus.DISMISSED, evidence='{"leans_on": "many"}'
     )
@@ -126,14 +126,14 @@ def test_what_leans_on_a_finding_is_judged_again_once_that_may_explain_it_no_mor
         status=FindingStatus.DISMISSED,
         evidence=evidence(leans_on=FOUND.finding_id),
     )
-    ledger = Ledger()
+    ledger = FindingLedger()
     assert ledger.add(before) == ledger.add(leaning) == ledger.add(before) == []
     assert [c.suspect_id for c in ledger.add(after)] == ["s"] * is_freed
 
 
 class TestTotals:
     def totals(self, *events: Finding) -> tuple[int, int, int, int]:
-        ledger = Ledger()
+        ledger = FindingLedger()
         for event in events:
             ledger.add(event)
         return ledger.stand, sum(ledger.confirmed.values()), ledger.dismissed, ledger.resolved
@@ -165,7 +165,7 @@ class TestTotals:
 
 def test_a_verdict_is_remembered_with_its_time_and_how_often_it_was_a_dismissal() -> None:
     (dismissal,) = Life(now=100.25).confirmed(unmarked(), answering=agree).table
-    ledger = Ledger()
+    ledger = FindingLedger()
     for times in (1, 2):
         ledger.add(dismissal)
         known = ledger.handled("s")
@@ -180,7 +180,7 @@ def test_a_verdict_is_remembered_with_its_time_and_how_often_it_was_a_dismissal(
 
 def test_the_latest_verdicts_are_remembered_and_the_oldest_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HANDLED", 2)
-    ledger, event = Ledger(), confirmed()
+    ledger, event = FindingLedger(), confirmed()
     for name in ("first", "second", "first", "third"):
         ledger.add(replace(event, suspect_id=name))
     assert [name for name in ("first", "second", "third") if ledger.handled(name) is not None] == ["first", "third"]
@@ -192,7 +192,7 @@ def test_as_many_dismissals_as_are_kept_are_judged_again_and_each_once(monkeypat
         claim(COMMITTED_WRONGLY, "t"), *(value(f"v{n}", key_hash_lo=n) for n in (1, 2)), answering=old_value
     )
     cause, *leaning = life.table
-    ledger, ended = Ledger(), replace(cause, status=FindingStatus.RESOLVED)
+    ledger, ended = FindingLedger(), replace(cause, status=FindingStatus.RESOLVED)
     for event in (cause, *leaning):
         assert ledger.add(event) == []
     freed = ledger.add(ended)
@@ -204,7 +204,7 @@ def test_as_many_dismissals_as_are_kept_are_judged_again_and_each_once(monkeypat
 def test_a_suspect_that_has_another_verdict_by_then_leans_on_nothing() -> None:
     life = Life().confirmed(claim(COMMITTED_WRONGLY, "t"), value(), answering=old_value)
     cause, leaning = life.table
-    ledger = Ledger()
+    ledger = FindingLedger()
     for event in (cause, leaning, replace(Life().confirmed(unmarked(), answering=missing).last, suspect_id="v")):
         ledger.add(event)
     assert ledger.add(replace(cause, status=FindingStatus.RESOLVED)) == []

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
-from parallax.findings.claim import Claim, Recorded
+from parallax.findings.claim import Claim, RecordedByViews
 from parallax.findings.explain import explain
 from parallax.findings.incident import tally_of
 from parallax.model import NOBODY, Rule
@@ -254,7 +254,9 @@ class TestTransactionsThatAnIncidentCountedBeforeARestart:
     @staticmethod
     def missing(number: int) -> Claim:
         outcomes = {1: "aborted", 2: "committed", 3: "committed"}
-        return missed(number, marker_offset=start_of(number) + 1, recorded=Recorded(outcomes, markers={1: "abort"}))
+        return missed(
+            number, marker_offset=start_of(number) + 1, recorded=RecordedByViews(outcomes, markers={1: "abort"})
+        )
 
     def left(self, make: Callable[[int], Claim], two: str) -> Flood:
         """They are over on 2, with 3 away, and the job was started anew."""

@@ -16,7 +16,7 @@ from parallax.findings import effect, ledger
 from parallax.findings.acknowledge import acknowledged
 from parallax.findings.acknowledgement import acknowledgement_of
 from parallax.findings.answers import Answers, CoordinatorAnswer, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
-from parallax.findings.claim import Claim, Differed, Recorded
+from parallax.findings.claim import Claim, Differed, RecordedByViews
 from parallax.findings.ended import Repairs
 from parallax.findings.explain import explain
 from parallax.findings.finding import claim_of, current, evidence_of, leans_on, was_explained
@@ -89,7 +89,7 @@ class TestASuspect:
         assert life.machine.next_due(life.now) is None
 
     def test_that_only_what_was_recorded_proves_is_reported_as_over_and_never_as_open(self) -> None:
-        recorded = Recorded(outcomes={1: "aborted", 2: "committed"})
+        recorded = RecordedByViews(outcomes={1: "aborted", 2: "committed"})
         life = Life().confirmed(claim(COMMITTED_WRONGLY, recorded=recorded), answering=agree)
         assert life.statuses == ["resolved"]
         assert json.loads(life.last.evidence)["sides"] == {"aborted": [1], "committed": [2]}
@@ -500,7 +500,7 @@ class TestTwoVictimsOfOneLostEndMarkerWithoutDirection:
 
     @staticmethod
     def of(name: str, broker: int, **more: Any) -> Claim:
-        made = claim(COMMITTED_WRONGLY, name, recorded=Recorded(end_unproven=True), key_hash_lo=KEY, **more)
+        made = claim(COMMITTED_WRONGLY, name, recorded=RecordedByViews(end_unproven=True), key_hash_lo=KEY, **more)
         return replace(made, broker=broker)
 
     @staticmethod
@@ -550,8 +550,10 @@ class TestTheLastRecordOfATransactionThatIsSuspectedByItself:
         return answer
 
     def suspects(self, **last: Any) -> tuple[Claim, Claim]:
-        first = claim(COMMITTED_WRONGLY, "first", recorded=Recorded(end_unproven=True, markers={1: "abort"}))
-        return first, claim(COMMITTED_WRONGLY, "last", recorded=Recorded(markers={1: "abort"}), **(self.LAST | last))
+        first = claim(COMMITTED_WRONGLY, "first", recorded=RecordedByViews(end_unproven=True, markers={1: "abort"}))
+        return first, claim(
+            COMMITTED_WRONGLY, "last", recorded=RecordedByViews(markers={1: "abort"}), **(self.LAST | last)
+        )
 
     def test_is_no_second_finding_where_the_marker_is_proven_to_have_ended_the_first(self) -> None:
         life = Life()
@@ -706,7 +708,7 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
         life.suspect(within, replace(behind, key_hash_lo=6))
         life.answer(old_value)
         assert leans_on(life.last) == (life.table[0].finding_id,)
-        life.suspect(claim(COMMITTED_WRONGLY, "ended", recorded=Recorded(markers={1: "abort"})))
+        life.suspect(claim(COMMITTED_WRONGLY, "ended", recorded=RecordedByViews(markers={1: "abort"})))
         life.answer(old_value)
         if restarted:
             life = life.restarted()
@@ -745,7 +747,7 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
             first = replica(1, key=value if named else none)
             return Answers({1: first, 2: behind, 3: replica(3, key=value)}, leader=1)
 
-        recorded = Recorded(sides=parsed({"committed": (2, 3), "aborted": (1,)}), pivot=3)
+        recorded = RecordedByViews(sides=parsed({"committed": (2, 3), "aborted": (1,)}), pivot=3)
         differs = claim(FindingKind.VISIBILITY_MISMATCH, "v", key_hash_lo=KEY, recorded=recorded)
         differs = replace(differs, rule=Rule.LATEST_VALUE, broker=NOBODY)
         life = Life().confirmed(differs, answering=answering)
@@ -766,7 +768,7 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
 
         none = NOTHING
         differs = claim(
-            FindingKind.VISIBILITY_MISMATCH, "v", key_hash_lo=KEY, producer_id=-1, recorded=Recorded(pivot=3)
+            FindingKind.VISIBILITY_MISMATCH, "v", key_hash_lo=KEY, producer_id=-1, recorded=RecordedByViews(pivot=3)
         )
         differs = replace(differs, rule=Rule.LATEST_VALUE, broker=NOBODY)
         first = answers(replica(1, key=none), replica(2, key=none), replica(3, key=showing(10)))
@@ -784,7 +786,7 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
     def test_without_direction_waits_for_no_replica_that_is_away_once_the_wrong_side_is_proven(self, by: int) -> None:
         value, none = newest(10), NOTHING
         shown = {1: value, 2: none, 3: value}
-        recorded = Recorded(sides=parsed({"value": (1, 3), "no value": (2,)}), pivot=3)
+        recorded = RecordedByViews(sides=parsed({"value": (1, 3), "no value": (2,)}), pivot=3)
         differs = claim(FindingKind.VISIBILITY_MISMATCH, "v", key_hash_lo=KEY, recorded=recorded)
         differs = replace(differs, rule=Rule.LATEST_VALUE, broker=NOBODY)
         first = answers(*(replica(b, key=key) for b, key in shown.items()))
@@ -798,7 +800,7 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
             away = {3: silent(3)}
             return Answers({1: replica(1, key=value), 2: replica(2, key=none)} | away, leader=1)
 
-        outcome = claim(COMMITTED_WRONGLY, "t", recorded=Recorded(markers={1: "abort"}))
+        outcome = claim(COMMITTED_WRONGLY, "t", recorded=RecordedByViews(markers={1: "abort"}))
         life.suspect(replace(outcome, broker=by))
         for _ in range(4):
             life.until_asked(answering)
@@ -819,10 +821,10 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
         def standing() -> set[tuple[FindingKind, int]]:
             return {(f.kind, f.broker) for f in life.machine.standing()}
 
-        recorded = Recorded(sides=parsed({"value": (2, 3), "no value": (1,)}), pivot=3)
+        recorded = RecordedByViews(sides=parsed({"value": (2, 3), "no value": (1,)}), pivot=3)
         differs = claim(FindingKind.VISIBILITY_MISMATCH, "v", key_hash_lo=KEY, recorded=recorded)
         differs = replace(differs, rule=Rule.LATEST_VALUE, broker=NOBODY)
-        first = claim(COMMITTED_WRONGLY, "t", recorded=Recorded(markers={1: "abort"}))
+        first = claim(COMMITTED_WRONGLY, "t", recorded=RecordedByViews(markers={1: "abort"}))
         life = Life().confirmed(first, answering=answering)
         life.suspect(differs)
         life.until_asked(answering)
@@ -931,7 +933,7 @@ class TestADifferenceWithoutDirection:
         accusing = replace(self.suspect(), suspect_id="a", kind=RESURRECTED, offset=60)
         sides = parsed({"no value": (2,), "value": (1, 3)})
         differs = replace(self.suspect(), kind=FindingKind.VISIBILITY_MISMATCH, broker=NOBODY, offset=10)
-        differs = replace(differs, recorded=Recorded(sides=sides, pivot=3))
+        differs = replace(differs, recorded=RecordedByViews(sides=sides, pivot=3))
 
         def standing() -> set[tuple[FindingKind, int]]:
             return {(f.kind, f.broker) for f in life.machine.standing()}
@@ -950,7 +952,7 @@ class TestADifferenceWithoutDirection:
     def test_is_not_one_with_the_accusation_of_a_replica_that_shows_none_as_well_by_now(self) -> None:
         # That 1 showed an older value than 2 proves nothing of one that shows none.
         life = Life().confirmed(self.suspect(), answering=self.answering(on_1=10, on_2=30, on_3=30))
-        recorded = Recorded(sides=parsed({"no value": (1, 3), "value": (2,)}), pivot=2)
+        recorded = RecordedByViews(sides=parsed({"no value": (1, 3), "value": (2,)}), pivot=2)
         differs = replace(self.suspect(), suspect_id="d", kind=FindingKind.VISIBILITY_MISMATCH, offset=31)
         life.suspect(replace(differs, broker=NOBODY, recorded=recorded))
         for _ in range(2):
@@ -1041,7 +1043,7 @@ class TestADifferenceWithoutDirection:
         assert was_explained(life.last)
 
     def test_takes_the_place_of_an_accusation_whose_tombstone_another_leader_has_replaced(self) -> None:
-        accusing = replace(self.suspect(), kind=RESURRECTED, offset=20, recorded=Recorded(leader_epoch=2))
+        accusing = replace(self.suspect(), kind=RESURRECTED, offset=20, recorded=RecordedByViews(leader_epoch=2))
         shown = self.answering(on_1=10, on_2=None, on_3=None)
 
         def knowing(**of_2: int) -> Answering:
@@ -1132,7 +1134,7 @@ class TestADifferenceOfAKeyThatAReplicaIsAccusedAbout:
 
     @property
     def suspected(self) -> Claim:
-        recorded = Recorded(sides=parsed({"no value": (1, 3), "value at offset 3": (2,)}), pivot=2)
+        recorded = RecordedByViews(sides=parsed({"no value": (1, 3), "value at offset 3": (2,)}), pivot=2)
         return replace(self.DIFFERS, recorded=recorded)
 
     def test_is_no_second_finding(self) -> None:
@@ -1247,7 +1249,7 @@ class TestALoneWitness:
 
         suspected = claim(FindingKind.COMMITTED_RECORD_ABORTED, key_hash_lo=KEY)
         life = Life()
-        life.suspect(replace(suspected, recorded=Recorded(outcomes={2: "aborted"})))
+        life.suspect(replace(suspected, recorded=RecordedByViews(outcomes={2: "aborted"})))
         life.answer(answering)
         for _ in range(4):
             assert life.statuses == []
@@ -1323,7 +1325,7 @@ class TestADismissedSuspect:
         assert life.statuses == ended
         life.wait(86_400 * 40)
         raised_at = self.raised(life).raised_at_ms
-        life.suspect(value(raised_at_ms=raised_at, recorded=Recorded(shown_from=raised_at - 1000 * before)))
+        life.suspect(value(raised_at_ms=raised_at, recorded=RecordedByViews(shown_from=raised_at - 1000 * before)))
         life.answer(only_recorded)
         if before > 86_400 * 40:
             assert life.statuses == ended
@@ -1590,7 +1592,7 @@ class TestALossThatHadSpreadAndWasOverwritten:
         return answer
 
     def over(self) -> Life:
-        recorded = Recorded(
+        recorded = RecordedByViews(
             outcomes={1: "aborted", 2: "committed", 3: "aborted"}, markers={1: "abort", 2: "commit", 3: "abort"}
         )
         suspect = claim(FindingKind.ABORTED_RECORD_COMMITTED, key_hash_lo=KEY, recorded=recorded)

@@ -9,7 +9,7 @@ import pytest
 from parallax.evidence.atoms import End, EpochEnd, Fact, Place
 from parallax.evidence.ledger import Ledger, Timely
 from parallax.findings.answers import KeyShown, MarkerShown
-from parallax.findings.claim import Recorded
+from parallax.findings.claim import RecordedByViews
 from parallax.findings.looks import case_of, looks_of
 from parallax.model import FindingKind, Rule, hash_text
 from tests.builders.answers import OPEN, PRODUCER, answers, record, replica, silent
@@ -82,7 +82,7 @@ def test_a_log_that_grew_while_its_transactions_were_listed_says_so() -> None:
         assert look.has_grown is has_grown
 
 
-SEEN = Recorded(markers={1: "commit", 3: "commit"}, leader_epoch=4)
+SEEN = RecordedByViews(markers={1: "commit", 3: "commit"}, leader_epoch=4)
 
 
 def test_the_end_marker_that_the_comparison_has_seen_is_known_though_nobody_shows_it() -> None:
@@ -95,7 +95,7 @@ def test_the_end_marker_that_the_comparison_has_seen_is_known_though_nobody_show
 
 UNKNOWN_END = {
     "its end is not proven": (replace(SEEN, end_unproven=True), 1),
-    "nobody's is named": (Recorded(leader_epoch=4), 0),
+    "nobody's is named": (RecordedByViews(leader_epoch=4), 0),
     "its epoch is not known": (replace(SEEN, leader_epoch=-1), 0),
     "all had shown another one": (replace(SEEN, ends={1: "30:4", 3: "30:4"}), 0),
 }
@@ -111,7 +111,7 @@ def test_of_an_end_that_is_not_proven_there_may_be_a_lower_one(name: str) -> Non
 
 
 def test_a_deletion_that_the_comparison_has_seen_is_known_with_the_commit_that_makes_it_sure() -> None:
-    recorded = Recorded(leader_epoch=4, end_epoch=5)
+    recorded = RecordedByViews(leader_epoch=4, end_epoch=5)
     deleted = replace(OF_A_KEY, kind=FindingKind.DELETED_RECORD_RESURRECTED, marker_offset=11, recorded=recorded)
     ledger = Ledger(0)
     case_of(deleted, answers(replica(1)), ledger)

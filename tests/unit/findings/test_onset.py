@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from parallax.findings.answers import Answers, ReplicaAnswer
-from parallax.findings.decide import Decision, Verdict
+from parallax.findings.decide import ClaimState, Decision
 from parallax.findings.finding import evidence_of
 from parallax.findings.onset import Onset, noted, onsets_in, showing_otherwise
 from parallax.model import NOBODY
@@ -49,10 +49,10 @@ def test_a_broker_shows_otherwise_by_what_it_answers_and_not_by_what_was_recorde
     kind: Any, sides: str, answer: ReplicaAnswer, is_so: bool
 ) -> None:
     of = claim(kind) if kind is COMMITTED_WRONGLY else of_key(kind)
-    decision = Decision(Verdict.CONFIRMED, kind, "r", accused=2, sides=parsed({sides: (1,), "committed": (2,)}))
+    decision = Decision(ClaimState.CONFIRMED, kind, "r", accused=2, sides=parsed({sides: (1,), "committed": (2,)}))
     said = Answers({1: answer, 2: holding(2, "committed")}, leader=1)
     assert showing_otherwise(of, decision, said) == (frozenset({1}) if is_so else frozenset())
-    undirected = Decision(Verdict.CONFIRMED, kind, "r", accused=NOBODY, sides=decision.sides)
+    undirected = Decision(ClaimState.CONFIRMED, kind, "r", accused=NOBODY, sides=decision.sides)
     assert not showing_otherwise(of, undirected, said)
 
 

@@ -11,7 +11,7 @@ import pytest
 from parallax.findings import pointing
 from parallax.findings.answers import RecordShown
 from parallax.findings.keys import Key
-from parallax.findings.pointing import Held, Known, Replaced, Stretch, StretchShown, newest_of_keys
+from parallax.findings.pointing import Known, KnownPlaces, RecordsOfKeys, Replaced, StretchShown, newest_of_keys
 from parallax.findings.questions import driven
 from parallax.findings.requests import Keys, KeysShown, Points, PointsShown
 
@@ -40,7 +40,7 @@ class Log:
 
     def answer(self, request: Any) -> Any:
         self.asked.append(request)
-        if isinstance(request, Held):
+        if isinstance(request, KnownPlaces):
             return self.known
         if isinstance(request, Replaced):
             return None
@@ -61,7 +61,7 @@ class Log:
 
     @property
     def stretches(self) -> list[tuple[int, int]]:
-        return [(r.start, r.end) for r in self.asked if isinstance(r, Stretch)]
+        return [(r.start, r.end) for r in self.asked if isinstance(r, RecordsOfKeys)]
 
     @property
     def points(self) -> list[int]:
@@ -106,7 +106,7 @@ def test_what_lies_below_all_that_is_known_is_read_only_where_nothing_is_visible
     log = Log({10: (KEY, "none"), 40: (OTHER, "none")}, {KEY: Known(30, 100, ()), OTHER: Known(30, 100, (40,))})
     found = log.find(5, 100, KEY, OTHER)
     assert {k: v.visible.offset for k, v in found.keys.items() if v.visible} == {KEY: 10, OTHER: 40}
-    (head,) = [r for r in log.asked if isinstance(r, Stretch)]
+    (head,) = [r for r in log.asked if isinstance(r, RecordsOfKeys)]
     assert (head.start, head.end, head.keys, head.head, head.scan) == (5, 30, {KEY}, True, True)
 
 
@@ -150,7 +150,7 @@ def test_a_replica_that_shows_less_than_was_read_is_neither_judged_by_that_nor_s
     assert (key.visible.offset, short.points) == (30, [])
     long = Log({30: (KEY, "none")}, {KEY: Known(0, 200, (150, 60))}, too_long=50)
     assert (long.find(0, 100).keys, long.find(0, 100).error) == ({}, "too long")
-    assert not any(r.scan for r in long.asked if isinstance(r, Stretch))
+    assert not any(r.scan for r in long.asked if isinstance(r, RecordsOfKeys))
 
 
 def test_an_offset_at_which_two_keys_were_recorded_counts_for_both() -> None:

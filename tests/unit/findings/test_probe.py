@@ -14,11 +14,11 @@ import pytest
 from parallax.config import FindingSettings
 from parallax.findings import scan
 from parallax.findings.claim import Claim
-from parallax.findings.decide import Decision, Verdict, decide
+from parallax.findings.decide import ClaimState, Decision, decide
 from parallax.findings.history import KeyHistory, ReadLog
 from parallax.findings.keys import Key
 from parallax.findings.probe import Prober
-from parallax.findings.requests import Coordinators, Recreated, TransactionRecords, Transactions
+from parallax.findings.requests import Coordinators, RecordedTransactions, Recreated, TransactionRecords
 from parallax.lab.waiting import until
 from parallax.model import FindingKind, TopicPartition
 from parallax.replica.decode import ContentHasher
@@ -83,7 +83,7 @@ class Recorded:
     def __init__(self, replaced: set[int]) -> None:
         self.replaced = replaced
 
-    def transactions(self, question: Transactions) -> list[TransactionRecords]:
+    def transactions(self, question: RecordedTransactions) -> list[TransactionRecords]:
         return [TransactionRecords() for _ in question.of]
 
     def was_recreated(self, question: Recreated) -> bool:
@@ -131,7 +131,7 @@ def eventually(prober: Prober) -> Decision:
 
     def ended() -> Decision | None:
         found = judged(prober)
-        return None if found.verdict is Verdict.PENDING else found
+        return None if found.verdict is ClaimState.PENDING else found
 
     return until(ended, "a verdict", timeout=PATIENCE_S, interval=0.2)
 
@@ -141,7 +141,7 @@ def test_a_key_whose_offsets_were_recorded_is_decided_by_reading_these_and_the_e
 ) -> None:
     prober = make(history=recorded)
     got = judged(prober)
-    assert got.verdict is Verdict.CONFIRMED, got.reason
+    assert got.verdict is ClaimState.CONFIRMED, got.reason
     assert got.accused == 2
     assert max(prober.read_bytes.values()) < BOUND / 2
     assert {offset for _, offset in brokers.fetched} <= {OLD, TOMBSTONE, COUNT - 10}
@@ -151,7 +151,7 @@ def test_a_finding_that_is_checked_again_reads_nothing_but_what_came_since(broke
     prober = make(history=recorded)
     judged(prober)
     brokers.fetched.clear()
-    assert judged(prober).verdict is Verdict.CONFIRMED
+    assert judged(prober).verdict is ClaimState.CONFIRMED
     assert {offset for _, offset in brokers.fetched} <= {OLD, TOMBSTONE}
 
 
@@ -168,7 +168,7 @@ def test_the_views_are_asked_once_as_long_as_the_log_is_the_same_and_little_was_
     prober = make(history=counted, recorded=replaced)
     judged(prober)
     once = len(asked)
-    assert judged(prober).verdict is Verdict.CONFIRMED
+    assert judged(prober).verdict is ClaimState.CONFIRMED
     assert len(asked) == once
     replaced.replaced.add(2)
     judged(prober)
@@ -185,11 +185,11 @@ def test_the_views_are_asked_once_as_long_as_the_log_is_the_same_and_little_was_
 def test_without_recorded_offsets_a_long_log_is_scanned_while_the_suspect_waits(make: Make) -> None:
     prober = make()
     got = judged(prober)
-    assert got.verdict is Verdict.PENDING
+    assert got.verdict is ClaimState.PENDING
     assert "is being scanned: " in got.reason
     got = eventually(prober)
-    assert got.verdict is Verdict.CONFIRMED, got.reason
-    assert judged(prober).verdict is Verdict.CONFIRMED
+    assert got.verdict is ClaimState.CONFIRMED, got.reason
+    assert judged(prober).verdict is ClaimState.CONFIRMED
 
 
 def test_probes_that_wait_for_a_scan_neither_begin_it_again_nor_read_the_log_themselves(
@@ -214,13 +214,13 @@ def test_probes_that_wait_for_a_scan_neither_begin_it_again_nor_read_the_log_the
     assert 60 < int(reason.split(": ")[-1].split(" ")[0]) < 100
     assert {o for b, o in brokers.fetched if b == 2} <= {TOMBSTONE, OLD}
     go_on.set()
-    assert eventually(prober).verdict is Verdict.CONFIRMED
+    assert eventually(prober).verdict is ClaimState.CONFIRMED
 
 
 def test_a_short_log_is_read_at_once(brokers: Brokers, make: Make) -> None:
     for one in brokers.logs.values():
         one.batches = {o: b for o, b in one.batches.items() if len(b) < SIZE or o > COUNT - 10}
-    assert judged(make()).verdict is Verdict.CONFIRMED
+    assert judged(make()).verdict is ClaimState.CONFIRMED
 
 
 def test_a_scan_goes_on_where_it_stopped_in_another_process(
@@ -241,7 +241,7 @@ def test_a_scan_goes_on_where_it_stopped_in_another_process(
     brokers.before = lambda *_: None
     brokers.fetched.clear()
     second = make(scans=str(tmp_path))
-    assert eventually(second).verdict is Verdict.CONFIRMED
+    assert eventually(second).verdict is ClaimState.CONFIRMED
     assert min(o for b, o in brokers.fetched if b == 2 and o > TOMBSTONE) >= position
 
 
@@ -255,10 +255,10 @@ def eventually_closed(prober: Prober) -> None:
 
 
 def test_a_scan_of_a_log_that_is_another_one_begins_again(brokers: Brokers, make: Make, tmp_path: Path) -> None:
-    assert eventually(make(scans=str(tmp_path))).verdict is Verdict.CONFIRMED
+    assert eventually(make(scans=str(tmp_path))).verdict is ClaimState.CONFIRMED
     brokers.logs = {**brokers.logs, 2: replaced_log(elsewhere=300)}
     got = eventually(make(scans=str(tmp_path)))
-    assert got.verdict is Verdict.CONFIRMED, got.reason
+    assert got.verdict is ClaimState.CONFIRMED, got.reason
     assert "value at offset 300" in got.reason
 
 
@@ -269,7 +269,7 @@ def test_a_log_that_was_replaced_unnoticed_is_not_judged_by_what_was_recorded_of
     brokers.logs[2].put(TOMBSTONE, b"k", None)
     prober = make(history=recorded)
     assert "is being scanned: " in judged(prober).reason
-    assert eventually(prober).verdict is Verdict.DISMISSED
+    assert eventually(prober).verdict is ClaimState.DISMISSED
 
 
 def test_a_log_that_a_newer_epoch_replaced_is_not_looked_up_in_what_was_recorded_of_it(
@@ -280,7 +280,7 @@ def test_a_log_that_a_newer_epoch_replaced_is_not_looked_up_in_what_was_recorded
     prober = make(history=recorded)
     assert "is being scanned: " in judged(prober).reason
     got = eventually(prober)
-    assert got.verdict is Verdict.CONFIRMED, got.reason
+    assert got.verdict is ClaimState.CONFIRMED, got.reason
     assert "value at offset 300" in got.reason
 
 
@@ -291,7 +291,7 @@ def test_a_broker_that_did_not_answer_is_not_waited_for_again_at_once(brokers: B
     assert "has not answered for" in judged(prober).reason
     brokers.hang.clear()
     assert "has not answered for" in judged(prober).reason
-    assert judged(prober, claim()).verdict is Verdict.PENDING
+    assert judged(prober, claim()).verdict is ClaimState.PENDING
 
 
 def test_what_is_read_is_counted_by_broker(make: Make) -> None:
@@ -346,7 +346,7 @@ def test_a_log_that_begins_too_high_is_judged_by_the_policy_that_is_asked_after_
     beginning: Beginning,
 ) -> None:
     policy, decision = with_policy(beginning, {"cleanup.policy": "compact", "delete.retention.ms": "1"})
-    assert (policy, decision.verdict, decision.accused) == ("compact", Verdict.CONFIRMED, 2)
+    assert (policy, decision.verdict, decision.accused) == ("compact", ClaimState.CONFIRMED, 2)
     assert beginning.asked.count("policy") == 1
     assert beginning.asked[-1] == "policy"
     assert {"broker 1", "broker 2", "broker 3"} == set(beginning.asked[:-1])
@@ -355,7 +355,7 @@ def test_a_log_that_begins_too_high_is_judged_by_the_policy_that_is_asked_after_
 @pytest.mark.parametrize("policy", ["compact,delete", "delete"])
 def test_a_policy_that_deletes_may_explain_where_a_log_begins(beginning: Beginning, policy: str) -> None:
     known, decision = with_policy(beginning, {"cleanup.policy": policy})
-    assert (known, decision.verdict) == (policy, Verdict.PENDING)
+    assert (known, decision.verdict) == (policy, ClaimState.PENDING)
     assert "deletes records now" in decision.reason
 
 
@@ -372,7 +372,7 @@ NOT_TOLD: dict[str, Any] = {
 @pytest.mark.parametrize("why", NOT_TOLD)
 def test_without_the_policy_nothing_is_said_of_where_a_log_begins(beginning: Beginning, why: str) -> None:
     known, decision = with_policy(beginning, NOT_TOLD[why])
-    assert (known, decision.verdict) == (None, Verdict.PENDING)
+    assert (known, decision.verdict) == (None, ClaimState.PENDING)
     assert "cleanup policy is not known" in decision.reason
 
 

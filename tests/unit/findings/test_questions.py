@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from parallax.findings.answers import Answers, CoordinatorAnswer, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
-from parallax.findings.claim import Claim, HadEnded, Recorded
-from parallax.findings.decide import Verdict, decide
-from parallax.findings.questions import Reading, driven, questions, reading, wanted
+from parallax.findings.claim import Claim, HadEnded, RecordedByViews
+from parallax.findings.decide import ClaimState, decide
+from parallax.findings.questions import ProbeReading, driven, questions, reading, wanted
 from parallax.findings.requests import (
     Aborted,
     Ask,
@@ -24,10 +24,10 @@ from parallax.findings.requests import (
     Points,
     PointsShown,
     Producers,
+    RecordedTransactions,
     Recreated,
     Transaction,
     TransactionRecords,
-    Transactions,
     Wants,
     Where,
     Whereabouts,
@@ -95,7 +95,7 @@ class TestATransactionThatIsOpenOnAHealthyReplica:
                 cluster.logs[1], cluster.logs[3] = Log(31), Log(31)
 
         cluster = Cluster({b: Log(30, {7: 10}) for b in (1, 2, 3)}, ends)
-        assert cluster.probe(FROZEN).verdict is Verdict.PENDING
+        assert cluster.probe(FROZEN).verdict is ClaimState.PENDING
 
     def test_that_another_has_not_begun_when_it_lists_what_is_open_is_not_reported(self) -> None:
         # Broker 1 leads, 3 is behind: it lists nothing at 8, and is far beyond the transaction's start after that.
@@ -104,7 +104,7 @@ class TestATransactionThatIsOpenOnAHealthyReplica:
                 cluster.logs[3] = Log(30, {7: 10})
 
         cluster = Cluster({1: Log(30, {7: 10}), 2: Log(30, {7: 10}), 3: Log(8)}, catches_up)
-        assert cluster.probe(FROZEN).verdict is not Verdict.CONFIRMED
+        assert cluster.probe(FROZEN).verdict is not ClaimState.CONFIRMED
 
     def test_that_replicates_the_marker_after_it_listed_what_is_open_is_not_reported(self) -> None:
         # Broker 2 is asked last; the marker and more come to it as soon as it has listed what is open.
@@ -116,7 +116,7 @@ class TestATransactionThatIsOpenOnAHealthyReplica:
         for marker in (-1, 30):
             cluster.asked.clear()
             cluster.logs[2] = Log(20, {7: 10})
-            assert cluster.probe(replace(FROZEN, marker_offset=marker)).verdict is not Verdict.CONFIRMED
+            assert cluster.probe(replace(FROZEN, marker_offset=marker)).verdict is not ClaimState.CONFIRMED
 
     def test_that_is_followed_by_an_interleaved_one_is_not_reported(self) -> None:
         """A second transaction (8, from 20, marker at 40) is named instead while the follower catches up over both."""
@@ -128,7 +128,7 @@ class TestATransactionThatIsOpenOnAHealthyReplica:
             cluster.logs[2] = Log(31 + max(0, step - 5), {8: 20} if step < 30 else {})
 
         cluster = Cluster({1: Log(31, {8: 20}), 2: Log(31, {8: 20}), 3: Log(31, {8: 20})}, goes_on)
-        assert cluster.probe(FROZEN).verdict is not Verdict.CONFIRMED
+        assert cluster.probe(FROZEN).verdict is not ClaimState.CONFIRMED
 
 
 def test_a_transaction_that_is_open_past_its_end_is_found_though_the_partition_is_busy() -> None:
@@ -139,28 +139,28 @@ def test_a_transaction_that_is_open_past_its_end_is_found_though_the_partition_i
             log.end = 100 + len(cluster.asked) - (lag if broker == 2 else 0)
 
     cluster = Cluster({1: Log(100), 2: Log(94, {7: 10}), 3: Log(100)}, grows)
-    assert cluster.probe(FROZEN).verdict is Verdict.CONFIRMED
+    assert cluster.probe(FROZEN).verdict is ClaimState.CONFIRMED
     assert cluster.count(2, Producers) == 2
 
 
 def test_an_accused_that_stays_behind_is_asked_a_bounded_number_of_times() -> None:
     cluster = Cluster({1: Log(100), 2: Log(50, {7: 10}), 3: Log(100)})
-    assert cluster.probe(FROZEN).verdict is Verdict.PENDING
+    assert cluster.probe(FROZEN).verdict is ClaimState.PENDING
     assert cluster.count(2, Producers) == 4
     cluster.asked.clear()
-    assert cluster.probe(replace(FROZEN, marker_offset=30)).verdict is Verdict.CONFIRMED
+    assert cluster.probe(replace(FROZEN, marker_offset=30)).verdict is ClaimState.CONFIRMED
     assert cluster.count(2, Producers) == 1, "where the end marker is known, that decides"
 
 
 # What is asked, in order.
 
 
-def asked_of(claims: list[Claim], **shows: dict[int, Reading]) -> list[Any]:
+def asked_of(claims: list[Claim], **shows: dict[int, ProbeReading]) -> list[Any]:
     """The questions that claims lead to, where replicas answer as said: by the number of the ask."""
     return put(claims, **shows)[0]
 
 
-def put(claims: list[Claim], **shows: dict[int, Reading]) -> tuple[list[Any], list[Answers]]:
+def put(claims: list[Claim], **shows: dict[int, ProbeReading]) -> tuple[list[Any], list[Answers]]:
     """The questions, and what they made of the answers."""
     asked: list[Any] = []
 
@@ -170,12 +170,12 @@ def put(claims: list[Claim], **shows: dict[int, Reading]) -> tuple[list[Any], li
             return Whereabouts((1, 2, 3), (1, 2, 3), 1, "id")
         if isinstance(question, Coordinators):
             return {pid: CoordinatorAnswer(pid, "t", "Ongoing") for pid in question.producer_ids}
-        if isinstance(question, Transactions):
+        if isinstance(question, RecordedTransactions):
             return [TransactionRecords(((10, KEY), (11, (0, 6))), 3) for _ in question.of]
         if isinstance(question, Recreated):
             return True
         number = sum(isinstance(a, Ask) for a in asked)
-        return {b: shows.get(f"ask{number}", {}).get(b, Reading(ReplicaAnswer(b))) for b in question.brokers}
+        return {b: shows.get(f"ask{number}", {}).get(b, ProbeReading(ReplicaAnswer(b))) for b in question.brokers}
 
     return asked, driven(questions(claims, 0), answer)
 
@@ -193,9 +193,9 @@ def test_the_coordinator_is_asked_before_the_replicas_and_the_accused_after_the_
 VALUE = of_key(FindingKind.DELETED_RECORD_RESURRECTED, "v", key_hash_lo=5)
 
 
-def showing(broker: int, offset: int) -> Reading:
+def showing(broker: int, offset: int) -> ProbeReading:
     shown = KeyShown(RecordShown(offset, "none", value_size=3), True, offset)
-    return Reading(ReplicaAnswer(broker), keys={KEY: shown})
+    return ProbeReading(ReplicaAnswer(broker), keys={KEY: shown})
 
 
 def test_about_a_key_the_accused_is_asked_first_and_again_where_it_shows_a_value() -> None:
@@ -213,7 +213,7 @@ def test_the_accused_counts_by_its_last_answer_if_it_shows_the_key_and_else_by_i
         asks.append(question)
         if question.brokers == (2,):
             return {2: replace(showing(2, 4), answer=ReplicaAnswer(2, high_watermark=len(asks)))}
-        return {1: Reading(ReplicaAnswer(1))}
+        return {1: ProbeReading(ReplicaAnswer(1))}
 
     asks: list[Any] = []
     other = replace(VALUE, suspect_id="w", key_hash_lo=6)
@@ -225,11 +225,11 @@ DIFFERS = replace(
     VALUE,
     kind=FindingKind.VISIBILITY_MISMATCH,
     broker=NOBODY,
-    recorded=Recorded(sides=parsed({"no value at offset 10": (1,), "value at offset 10": (2, 3)}), pivot=2),
+    recorded=RecordedByViews(sides=parsed({"no value at offset 10": (1,), "value at offset 10": (2, 3)}), pivot=2),
 )
 
 
-def at(broker: int, stable: int, offset: int) -> Reading:
+def at(broker: int, stable: int, offset: int) -> ProbeReading:
     read = showing(broker, offset)
     return replace(read, answer=ReplicaAnswer(broker, last_stable_offset=stable))
 
@@ -238,20 +238,20 @@ def at(broker: int, stable: int, offset: int) -> Reading:
     ("claim", "own", "other", "instead"),
     [
         (DIFFERS, at(2, 20, 10), at(3, 30, 10), 3),
-        (DIFFERS, Reading(ReplicaAnswer(2, error="down")), at(3, 30, 10), 3),
+        (DIFFERS, ProbeReading(ReplicaAnswer(2, error="down")), at(3, 30, 10), 3),
         (DIFFERS, at(2, 30, 10), at(3, 30, 10), NOBODY),
         (DIFFERS, at(2, 20, 10), at(3, 30, 9), NOBODY),
-        (DIFFERS, Reading(ReplicaAnswer(2, error="down")), at(3, 30, 9), NOBODY),
-        (DIFFERS, at(2, 20, 10), Reading(ReplicaAnswer(3, last_stable_offset=30)), NOBODY),
-        (DIFFERS, Reading(ReplicaAnswer(2, last_stable_offset=20)), at(3, 30, 10), NOBODY),
+        (DIFFERS, ProbeReading(ReplicaAnswer(2, error="down")), at(3, 30, 9), NOBODY),
+        (DIFFERS, at(2, 20, 10), ProbeReading(ReplicaAnswer(3, last_stable_offset=30)), NOBODY),
+        (DIFFERS, ProbeReading(ReplicaAnswer(2, last_stable_offset=20)), at(3, 30, 10), NOBODY),
         (replace(DIFFERS, broker=2), at(2, 20, 10), at(3, 30, 10), NOBODY),
     ],
     ids=["behind", "away", "as far", "shows an older one", "away, and an older one", "none", "shows none", "accused"],
 )
 def test_if_nobody_is_accused_the_furthest_that_shows_the_value_is_asked_last(
-    claim: Claim, own: Reading, other: Reading, instead: int
+    claim: Claim, own: ProbeReading, other: ProbeReading, instead: int
 ) -> None:
-    shown = {2: own, 3: other, 1: Reading(ReplicaAnswer(1, last_stable_offset=40))}
+    shown = {2: own, 3: other, 1: ProbeReading(ReplicaAnswer(1, last_stable_offset=40))}
     asked, (answers,) = put([claim], **{f"ask{n}": shown for n in range(1, 7)})
     assert answers.pivot == instead
     again = [] if instead == NOBODY else [(3,), (1, 2), (3,)]
@@ -261,17 +261,17 @@ def test_if_nobody_is_accused_the_furthest_that_shows_the_value_is_asked_last(
 
 def test_a_transaction_whose_record_is_gone_is_asked_about_by_its_key() -> None:
     claim = replace(FROZEN, kind=FindingKind.MARKER_MISSING, key_hash_lo=5, marker_offset=20)
-    gone = Reading(ReplicaAnswer(2, open_transactions=()))
+    gone = ProbeReading(ReplicaAnswer(2, open_transactions=()))
     asked = asked_of([claim], ask2={2: gone}, ask3={2: gone})
     assert brokers(asked) == [(1, 3), (2,), (2,), (1, 3), (1, 3), (2,)]
-    assert Transactions("orders", 0, (Transaction(7, 10, 20, 256),)) in asked
+    assert RecordedTransactions("orders", 0, (Transaction(7, 10, 20, 256),)) in asked
     assert not any(isinstance(question, Recreated) for question in asked)
     about_the_rest = [a.wants.offsets for a in asked if isinstance(a, Ask)][-1]
     assert about_the_rest == {10, 11}
     assert Recreated("orders", 0, 2, 5) in asked_of([replace(claim, confirmed_at_ms=5)], ask2={2: gone}, ask3={2: gone})
     held = replace(gone, answer=replace(gone.answer, committed={10: RecordShown(10, "committed", value_size=1)}))
     still_open = replace(gone, answer=replace(gone.answer, open_transactions=(OpenTransaction(7, 10),)))
-    for reads in (held, still_open, Reading(ReplicaAnswer(2))):
+    for reads in (held, still_open, ProbeReading(ReplicaAnswer(2))):
         assert brokers(asked_of([claim], ask2={2: reads})) == [(1, 3), (2,)]
 
 
@@ -280,7 +280,7 @@ def test_a_committed_deletion_is_asked_about_by_its_key_until_what_it_took_is_kn
     knows = replace(claim, recorded=replace(claim.recorded, lacks=4))
     deleted = ReplicaAnswer(2, open_transactions=(), committed={10: RecordShown(10, "committed", value_size=-1)})
     for one, rounds in ((claim, [(1, 3), (2,), (2,), (1, 3)]), (knows, [(1, 3), (2,)])):
-        assert brokers(asked_of([one], ask2={2: Reading(deleted)})) == rounds
+        assert brokers(asked_of([one], ask2={2: ProbeReading(deleted)})) == rounds
 
 
 def test_a_record_that_the_accused_alone_holds_and_hides_is_asked_about_by_its_key() -> None:
@@ -289,7 +289,9 @@ def test_a_record_that_the_accused_alone_holds_and_hides_is_asked_about_by_its_k
     def asked(outcome: str, other: ReplicaAnswer) -> list[tuple[int, ...]]:
         own = ReplicaAnswer(2, open_transactions=(), committed={10: RecordShown(10, outcome, value_size=1)})
         return brokers(
-            asked_of([claim], ask1={b: Reading(replace(other, broker=b)) for b in (1, 3)}, ask2={2: Reading(own)})
+            asked_of(
+                [claim], ask1={b: ProbeReading(replace(other, broker=b)) for b in (1, 3)}, ask2={2: ProbeReading(own)}
+            )
         )
 
     lacks = ReplicaAnswer(1, asked_uncommitted=frozenset({10}))
@@ -305,7 +307,7 @@ def test_that_a_log_is_another_one_is_said_of_a_finding_and_of_the_rest_of_its_t
 ) -> None:
     claim = replace(FROZEN, kind=FindingKind.MARKER_MISSING, key_hash_lo=5, marker_offset=20)
     claim = replace(claim, confirmed_at_ms=confirmed_at_ms)
-    gone = {2: Reading(ReplicaAnswer(2, open_transactions=()))}
+    gone = {2: ProbeReading(ReplicaAnswer(2, open_transactions=()))}
     _, (answers,) = put([claim], ask2=gone, ask3=gone)
     assert answers.recreated is recreated
     assert [(c.offset, a.recreated, a.leader, a.isr) for c, a in answers.rest] == [(11, recreated, 1, (1, 2, 3))]
@@ -317,12 +319,12 @@ def test_that_a_log_is_another_one_is_said_of_a_finding_and_of_the_rest_of_its_t
 def test_a_log_is_asked_to_be_another_one_since_the_last_of_the_findings() -> None:
     claim = replace(FROZEN, kind=FindingKind.MARKER_MISSING, key_hash_lo=5, marker_offset=20)
     both = [replace(claim, suspect_id=str(at), confirmed_at_ms=at) for at in (5, 9, 7)]
-    gone = {2: Reading(ReplicaAnswer(2, open_transactions=()))}
+    gone = {2: ProbeReading(ReplicaAnswer(2, open_transactions=()))}
     assert Recreated("orders", 0, 2, 9) in asked_of(both, ask2=gone, ask3=gone)
 
 
 def test_the_bytes_of_a_key_are_those_that_any_replica_showed() -> None:
-    read = Reading(ReplicaAnswer(3), key_bytes={KEY: b"k"})
+    read = ProbeReading(ReplicaAnswer(3), key_bytes={KEY: b"k"})
     for ask in ({2: replace(read, answer=ReplicaAnswer(2))}, {}):
         _, (answers,) = put([VALUE], ask1=ask, ask2={3: read})
         assert answers.key == b"k"
@@ -359,10 +361,10 @@ def test_an_accused_that_has_come_to_where_the_others_end_is_asked_once(end: int
 
 def test_of_a_replica_that_left_one_that_showed_the_same_is_asked_last() -> None:
     where = Whereabouts((1, 3, 4), (1, 3, 4), 1)
-    finding = replace(FROZEN, confirmed_at_ms=5, recorded=Recorded(beside=(3,)))
+    finding = replace(FROZEN, confirmed_at_ms=5, recorded=RecordedByViews(beside=(3,)))
     assert where.pivot_of(finding) == 3
     assert where.pivot_of(replace(DIFFERS, confirmed_at_ms=5)) == 3
-    assert where.pivot_of(replace(finding, recorded=Recorded())) == 1
+    assert where.pivot_of(replace(finding, recorded=RecordedByViews())) == 1
 
 
 def test_what_has_lost_its_object_is_not_asked_about() -> None:
@@ -371,7 +373,7 @@ def test_what_has_lost_its_object_is_not_asked_about() -> None:
         (Whereabouts((1, 3), (1, 3), 1), "broker 2 holds no replica of orders-0"),
         (Whereabouts((1, 2, 3), (1, 2, 3), 1, "another"), "re-created"),
     ):
-        claim = replace(FROZEN, recorded=Recorded(topic_id="12345"))
+        claim = replace(FROZEN, recorded=RecordedByViews(topic_id="12345"))
         asked: list[Any] = []
 
         def answer(question: Any, where: Whereabouts = where, asked: list[Any] = asked) -> Any:
@@ -388,7 +390,7 @@ def test_a_cluster_that_does_not_answer_leaves_every_claim_with_the_reason() -> 
     both = [FROZEN, replace(FROZEN, suspect_id="other")]
     for answers in driven(questions(both, 0), lambda _: Whereabouts(error="no broker answers")):
         assert answers.replicas[2].error == "no broker answers"
-        assert decide(FROZEN, answers).verdict is Verdict.PENDING
+        assert decide(FROZEN, answers).verdict is ClaimState.PENDING
 
 
 @pytest.mark.parametrize(("two", "last"), [(NOTHING, [1, 2]), (newest(10), [1])])
@@ -401,9 +403,9 @@ def test_one_that_shows_no_value_either_is_asked_last_in_place_of_a_frozen_one(t
             return Whereabouts((1, 2, 3), (1, 2, 3), 3)
         assert isinstance(question, Ask)
         asked.extend(question.brokers[:1] if len(question.brokers) == 1 else ())
-        return {b: Reading(replica(b, 5 if b == 1 else 100), keys={KEY: shown[b]}) for b in question.brokers}
+        return {b: ProbeReading(replica(b, 5 if b == 1 else 100), keys={KEY: shown[b]}) for b in question.brokers}
 
-    recorded = Recorded(sides=parsed({"value at offset 10": (3,), "no value at offset 10": (1, 2)}), pivot=1)
+    recorded = RecordedByViews(sides=parsed({"value at offset 10": (3,), "no value at offset 10": (1, 2)}), pivot=1)
     (got,) = driven(
         questions([replace(VALUE, kind=FindingKind.VISIBILITY_MISMATCH, broker=NOBODY, recorded=recorded)], 0), answer
     )
@@ -413,7 +415,9 @@ def test_one_that_shows_no_value_either_is_asked_last_in_place_of_a_frozen_one(t
 # One replica.
 
 
-def requests_of(claim: Claim, marks: Marks, *, keys: bool = False, epoch_end: Any = ()) -> tuple[list[Any], Reading]:
+def requests_of(
+    claim: Claim, marks: Marks, *, keys: bool = False, epoch_end: Any = ()
+) -> tuple[list[Any], ProbeReading]:
     asked: list[Any] = []
 
     def answer(request: Any) -> Any:
@@ -510,7 +514,7 @@ def test_a_reading_has_the_part_of_each_claim() -> None:
     assert Aborted(10) in asked
     assert read.for_claim(FROZEN).aborted == ((7, 10),)
     assert read.for_claim(replace(FROZEN, producer_id=9)).aborted == ((9, 3),)
-    failed = Reading(silent(2))
+    failed = ProbeReading(silent(2))
     assert failed.for_claim(FROZEN).error == silent(2).error
 
 
@@ -521,13 +525,13 @@ def test_it_holds_what_lies_at_the_claims_places_and_where_its_key_is_shown_and_
     held = {o: RecordShown(o, "undecided", key_hash=own if o in (10, 33) else other) for o in (9, 10, 20, 31, 33, 40)}
     answer = ReplicaAnswer(2, committed=held, uncommitted=held, epochs_at=dict.fromkeys(held, 4))
     assert claim.key is not None
-    read = Reading(answer, keys={claim.key: KeyShown(held[31], True, 31)}).for_claim(claim)
+    read = ProbeReading(answer, keys={claim.key: KeyShown(held[31], True, 31)}).for_claim(claim)
     assert set(read.uncommitted) == set(read.epochs_at) == {9, 10, 20, 31, 33}
     assert set(read.committed) == {9, 10, 31, 33}
 
 
 def test_where_the_leader_epoch_of_what_proves_a_claim_ends_is_asked() -> None:
-    recorded = Recorded(leader_epoch=7)
+    recorded = RecordedByViews(leader_epoch=7)
     ended = replace(FROZEN, marker_offset=30, recorded=recorded)
     for claim, epochs in ((ended, {7: 107}), (replace(VALUE, recorded=recorded), {7: 107}), (VALUE, {})):
         answer = requests_of(claim, Marks(50, 40, 0, 60), keys=True)[1].answer
@@ -537,25 +541,25 @@ def test_where_the_leader_epoch_of_what_proves_a_claim_ends_is_asked() -> None:
 
 def test_of_a_deletion_that_its_end_marker_proves_the_epochs_of_both_are_asked() -> None:
     deleted = replace(VALUE, kind=FindingKind.DELETED_RECORD_RESURRECTED, producer_id=7, marker_offset=VALUE.offset + 1)
-    known = replace(deleted, recorded=Recorded(leader_epoch=7, end_epoch=8))
+    known = replace(deleted, recorded=RecordedByViews(leader_epoch=7, end_epoch=8))
     assert known.proofs == ((VALUE.offset, 7), (VALUE.offset + 1, 8))
     assert wanted([known], (1, 2, 3)).epochs == {7, 8}
 
 
 def test_the_log_whose_transactions_ended_is_named_by_its_last_offset_and_leader_epoch() -> None:
     before = HadEnded(start=0, to=20, below=30, epoch=7, broker=1)
-    claim = replace(FROZEN, recorded=Recorded(had_ended=before))
+    claim = replace(FROZEN, recorded=RecordedByViews(had_ended=before))
     wants = wanted([claim], (1, 2, 3))
     assert (wants.epochs, wants.markers) == ({7}, set(range(11, 30))), "what is behind its record shows if it has room"
-    far = replace(claim, recorded=Recorded(had_ended=replace(before, below=1000)))
+    far = replace(claim, recorded=RecordedByViews(had_ended=replace(before, below=1000)))
     assert wanted([far], (1, 2, 3)).markers == {999}
-    read = Reading(ReplicaAnswer(2, epochs_at={29: 7, 28: 6, 9: 6})).for_claim(claim)
+    read = ProbeReading(ReplicaAnswer(2, epochs_at={29: 7, 28: 6, 9: 6})).for_claim(claim)
     assert read.epochs_at == {29: 7, 28: 6}
 
 
 @pytest.mark.parametrize(("found", "end", "known"), [((6, 107), 107, set()), ((7, 107), 107, {7}), (None, None, set())])
 def test_a_log_may_end_an_epoch_that_it_does_not_know(found: Any, end: int | None, known: set[int]) -> None:
-    claim = replace(FROZEN, marker_offset=30, recorded=Recorded(leader_epoch=7))
+    claim = replace(FROZEN, marker_offset=30, recorded=RecordedByViews(leader_epoch=7))
     answer = requests_of(claim, Marks(50, 40, 0, 60), epoch_end=found)[1].answer
     assert (answer.epoch_ends, answer.epochs_known) == ({7: end}, known)
 
@@ -569,7 +573,7 @@ def test_a_log_that_begins_with_a_newer_epoch_does_not_know_the_one_that_it_answ
             return (7, 9) if request.epoch == 7 else before
         return Marks(50, 40, 0, 60) if isinstance(request, Ends) else PointsShown()
 
-    claim = replace(VALUE, recorded=Recorded(leader_epoch=7))
+    claim = replace(VALUE, recorded=RecordedByViews(leader_epoch=7))
     said = driven(reading(2, wanted([claim], (1, 2, 3))), answer).answer
     assert (said.epoch_ends, said.epochs_known) == ({7: 9}, known)
 
@@ -583,7 +587,7 @@ def test_the_epoch_of_what_is_left_at_a_claims_places_is_part_of_its_answer() ->
 
 @pytest.mark.parametrize(("epoch", "asked_about"), [(0, [0]), (1, [0, 1]), (7, [6, 7])])
 def test_the_end_of_the_epoch_before_is_asked_as_well_where_there_is_one(epoch: int, asked_about: list[int]) -> None:
-    claim = replace(VALUE, recorded=Recorded(leader_epoch=epoch))
+    claim = replace(VALUE, recorded=RecordedByViews(leader_epoch=epoch))
     asked, read = requests_of(claim, Marks(50, 40, 0, 60))
     assert [a.epoch for a in asked if isinstance(a, EndOfEpoch)] == asked_about
     assert read.answer.epoch_ends == {epoch: epoch + 100}
@@ -601,19 +605,19 @@ def test_aborted_transactions_are_listed_only_from_an_offset_that_the_log_has(
 def test_why_a_key_was_not_read_is_said_of_that_which_is_not_there_or_not_complete() -> None:
     whole, partly = NOTHING, KeyShown(None, False)
     for keys, error in (({KEY: whole}, None), ({KEY: partly}, "too long"), ({}, "too long")):
-        read = Reading(ReplicaAnswer(2), keys=keys, key_error="too long")
+        read = ProbeReading(ReplicaAnswer(2), keys=keys, key_error="too long")
         assert read.for_claim(VALUE).key_error == error
 
 
 def test_a_broker_that_is_too_old_to_say_where_an_epoch_ends_says_nothing_of_it() -> None:
-    claim = replace(VALUE, recorded=Recorded(leader_epoch=7))
+    claim = replace(VALUE, recorded=RecordedByViews(leader_epoch=7))
     assert requests_of(claim, Marks(50, 40, 0, 60), epoch_end="too old")[1].answer.epoch_ends == {}
 
 
 def test_each_is_asked_where_the_epochs_end_of_what_those_before_it_show() -> None:
-    def shown(broker: int, epoch: int) -> Reading:
+    def shown(broker: int, epoch: int) -> ProbeReading:
         known = KeyShown(RecordShown(5, "none", value_size=3, leader_epoch=epoch), True, 5)
-        return Reading(ReplicaAnswer(broker), keys={KEY: known})
+        return ProbeReading(ReplicaAnswer(broker), keys={KEY: known})
 
     asked: list[tuple[tuple[int, ...], frozenset[int]]] = []
 
@@ -623,7 +627,7 @@ def test_each_is_asked_where_the_epochs_end_of_what_those_before_it_show() -> No
         asked.append((question.brokers, question.wants.epochs))
         return {b: shown(b, 10 * b) for b in question.brokers}
 
-    driven(questions([replace(VALUE, recorded=Recorded(leader_epoch=7))], 0), answer)
+    driven(questions([replace(VALUE, recorded=RecordedByViews(leader_epoch=7))], 0), answer)
     assert asked == [((2,), {7}), ((1, 3), {7, 20}), ((2,), {7, 10, 20, 30})]
     asked.clear()
     shown_in = {2: 0, 1: -1, 3: 4}
@@ -641,6 +645,6 @@ def test_each_is_asked_where_the_epochs_end_of_what_those_before_it_show() -> No
 
 
 def test_where_a_leader_epoch_ends_is_asked_of_a_log_that_was_truncated() -> None:
-    claim = of_offset(FindingKind.LOG_TRUNCATED, recorded=Recorded(epochs={2: "4"}))
+    claim = of_offset(FindingKind.LOG_TRUNCATED, recorded=RecordedByViews(epochs={2: "4"}))
     _, read = requests_of(claim, Marks(50, 50, 0, 50))
     assert read.answer.epoch_ends == {4: 104}

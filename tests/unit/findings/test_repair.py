@@ -17,7 +17,7 @@ import pytest
 import typer
 
 from parallax.cli import app
-from parallax.findings.claim import Recorded
+from parallax.findings.claim import RecordedByViews
 from parallax.findings.decide import decide
 from parallax.findings.explain import explain
 from parallax.findings.finding import Finding, made
@@ -191,7 +191,9 @@ def test_of_a_lost_tombstone_it_shows_the_value_that_is_there_and_not_where_noth
 def test_of_a_record_that_no_replica_holds_it_shows_the_one_that_is_met_in_its_place(
     at: int | None, held: Collection[int], named: int
 ) -> None:
-    claim_ = claim(FindingKind.COMMITTED_RECORD_ABORTED, recorded=Recorded(outcomes={1: "committed", 2: "aborted"}))
+    claim_ = claim(
+        FindingKind.COMMITTED_RECORD_ABORTED, recorded=RecordedByViews(outcomes={1: "committed", 2: "aborted"})
+    )
     value = None if at is None else record(at, producer_id=-1)
     own = {broker: {10: record(10, value_size=-1)} if broker in held else {} for broker in (1, 2)}
     given = answers(

@@ -12,9 +12,9 @@ from parallax.evidence.ledger import Ledger
 from parallax.findings import second_opinion
 from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim
+from parallax.findings.decide import ClaimState as Decided
 from parallax.findings.decide import Decision, Resolution, decide
-from parallax.findings.decide import Verdict as Decided
-from parallax.findings.effect import Judged
+from parallax.findings.effect import JudgedRecord
 from parallax.findings.second_opinion import Agreement, Opinion, Says, SecondOpinions, agreement, opinion
 from parallax.logs import FIELDS
 from parallax.model import NOBODY, FindingKind, hash_text
@@ -129,7 +129,7 @@ def contradicted(_: Claim) -> Answers:
 @pytest.fixture
 def dismissing(monkeypatch: pytest.MonkeyPatch) -> None:
     over = Decision(Decided.DISMISSED, FindingKind.RECORD_MISSING, "all is well")
-    monkeypatch.setattr(second_opinion, "whole", lambda c, a, **_: Judged(c, over, a))
+    monkeypatch.setattr(second_opinion, "whole", lambda c, a, **_: JudgedRecord(c, over, a))
 
 
 @pytest.mark.usefixtures("dismissing")

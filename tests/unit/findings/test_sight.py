@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from parallax.findings.sight import Marks, Sight, What, document, in_words, saw, sights
+from parallax.findings.sight import LogSeen, Sight, What, document, in_words, saw, sights
 from parallax.model import IsolationLevel, Outcome, RowKind
 
 RC, RU = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
@@ -119,7 +119,7 @@ def test_at_an_offset_it_is_said_what_was_there(offset: int, expected: str) -> N
 
 def test_a_reader_that_never_moved_is_judged_by_what_its_replica_told_of_its_log() -> None:
     stuck = read(0, 0, "partition_added", log_start_offset=-1, last_stable_offset=-1, high_watermark=-1)
-    told = {(0, 2): Marks(clock(5), log_start=0, last_stable=0, high_watermark=9)}
+    told = {(0, 2): LogSeen(clock(5), log_start=0, last_stable=0, high_watermark=9)}
     (at_it,) = sights([stuck], RC, clock(10), 0, told)
     (of_key,) = sights([stuck], RC, clock(10), None, told)
     assert (at_it.what, at_it.why) == (What.NOTHING, "it was held back at the last stable offset 0")
@@ -164,7 +164,7 @@ def test_what_a_log_start_has_passed_since_may_have_been_shown_before() -> None:
     carried = [read(8, 20, **said), read(60, 30, **said)]
     for rows in (gone, dropped, carried, gone[1:]):
         assert one(rows, 30, 6).what is one(rows, 30).what is What.UNKNOWN
-    (later,) = sights(gone[:2], RC, clock(40), 6, {(0, 2): Marks(clock(35), 50, 60, 60)})
+    (later,) = sights(gone[:2], RC, clock(40), 6, {(0, 2): LogSeen(clock(35), 50, 60, 60)})
     assert later.what is What.UNKNOWN, "nor does the table of progress say it"
     assert one([BEGUN, read(8, 20), read(60, 30, **said)], 30, 6).why.startswith("the replica held no record there")
 

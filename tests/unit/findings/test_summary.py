@@ -9,14 +9,14 @@ import pytest
 
 from parallax.alerting.listing import FindingState, headline
 from parallax.findings.answers import Answers, ReplicaAnswer
-from parallax.findings.claim import Claim, Recorded
-from parallax.findings.decide import Decision, Resolution, Verdict, decide
+from parallax.findings.claim import Claim, RecordedByViews
+from parallax.findings.decide import ClaimState, Decision, Resolution, decide
 from parallax.findings.ended import Repairs, resolved
 from parallax.findings.explain import explain
 from parallax.findings.exposure import Led
 from parallax.findings.finding import claim_of, effect_in, evidence_of, made, shown_offset
 from parallax.findings.in_brief import ended_in_words
-from parallax.findings.members import Group
+from parallax.findings.members import MemberGroup
 from parallax.findings.summary import incident, sides_in_words, spread, summary, unsettled, variant_of_many
 from parallax.kinds import KINDS, TRANSACTION_KINDS, Variant, effect_of
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, TopicPartition
@@ -52,7 +52,9 @@ def test_one_that_committed_it_as_well_is_not_among_those_that_aborted_it() -> N
 
 def test_a_deleted_value_that_is_shown_is_named_by_one_offset_to_the_end() -> None:
     c = claim(
-        FindingKind.COMMITTED_RECORD_ABORTED, key_hash_lo=1, recorded=Recorded(outcomes={1: "committed", 2: "aborted"})
+        FindingKind.COMMITTED_RECORD_ABORTED,
+        key_hash_lo=1,
+        recorded=RecordedByViews(outcomes={1: "committed", 2: "aborted"}),
     )
     asked = frozenset({10})
     none = [shows(b, None, asked=asked) for b in (1, 2, 3)]
@@ -74,7 +76,7 @@ def test_a_deleted_value_that_is_shown_is_named_by_one_offset_to_the_end() -> No
 @pytest.mark.parametrize("kind", [FindingKind.READ_COMMITTED_FROZEN, FindingKind.ABORTED_RECORD_COMMITTED])
 @pytest.mark.parametrize("how", [Resolution.COMPACTED, Resolution.HEALED])
 def test_what_consumers_could_see_is_said_once_of_a_finding_that_is_over(kind: FindingKind, how: Resolution) -> None:
-    over = Decision(Verdict.DISMISSED, kind, "it is over", resolution=how)
+    over = Decision(ClaimState.DISMISSED, kind, "it is over", resolution=how)
     event = made("f", FindingStatus.RESOLVED, claim(kind), over, Answers({}), None, AT, repaired=Repairs(("Mended.",)))
     led = Led(("Broker 2 led.",), "Consumers that read it there got nothing.", is_wrong=True)
     is_said = how is Resolution.COMPACTED
@@ -102,7 +104,9 @@ def test_a_leader_that_shows_what_the_accused_shows_is_named() -> None:
 def test_values_of_a_key_do_not_say_which_replica_has_aborted_a_transaction() -> None:
     sides = parsed({"a value": (2,), "no value": (1,)})
     c = claim(FindingKind.ABORTED_RECORD_COMMITTED)
-    text = summary(c, Decision(Verdict.CONFIRMED, c.kind, "r", accused=2, sides=sides), answers(replica(1), replica(2)))
+    text = summary(
+        c, Decision(ClaimState.CONFIRMED, c.kind, "r", accused=2, sides=sides), answers(replica(1), replica(2))
+    )
     assert "it was aborted according to what was read earlier. Shown for its key: a value on broker 2" in text
 
 
@@ -148,13 +152,13 @@ def test_the_event_of_a_wrong_outcome_keeps_what_it_is_about_when_all_replicas_s
     c = claim(FindingKind.COMMITTED_RECORD_ABORTED)
     given = answers(deletion(1, "committed"), deletion(2, "aborted"), leader=1, cleanup_policy="compact")
     first = made("f", FindingStatus.CONFIRMED, c, decide(c, given), given, None, AT)
-    shared = Decision(Verdict.DISMISSED, c.kind, "every replica shows it", resolution=Resolution.SPREAD)
+    shared = Decision(ClaimState.DISMISSED, c.kind, "every replica shows it", resolution=Resolution.SPREAD)
     both = answers(deletion(1, "aborted"), deletion(2, "aborted"), leader=1)
     event = made("f", FindingStatus.SPREAD, replace(c, broker=2), shared, both, first, AT)
     for one in (first, event):
         assert effect_in(one).consumers == effect_of(c.kind, Variant.DELETION).consumers
         assert effect_in(one).consumers in one.summary
-    over = Decision(Verdict.DISMISSED, c.kind, "every replica holds newer", resolution=Resolution.SUPERSEDED)
+    over = Decision(ClaimState.DISMISSED, c.kind, "every replica holds newer", resolution=Resolution.SUPERSEDED)
     ended = made("f", FindingStatus.RESOLVED, claim_of(event), over, both, event, AT)
     assert ended.summary == (
         "Every replica hid the committed deletion at offset 10 of orders-0 as aborted. Over, because something newer "
@@ -175,7 +179,7 @@ def test_the_event_of_a_wrong_outcome_keeps_what_it_is_about_when_all_replicas_s
 def test_nobody_is_said_to_hide_a_record_that_no_replica_holds_any_more(
     others: int | None, at: int, said_of_it: str
 ) -> None:
-    c = claim(FindingKind.COMMITTED_RECORD_ABORTED, recorded=Recorded(outcomes={1: "committed", 2: "aborted"}))
+    c = claim(FindingKind.COMMITTED_RECORD_ABORTED, recorded=RecordedByViews(outcomes={1: "committed", 2: "aborted"}))
     asked = frozenset({10})
     newer = None if others is None else record(others, producer_id=-1)
     given = [shows(1, newer, asked=asked), shows(2, record(at, producer_id=-1), asked=asked, aborted=((PRODUCER, 10),))]
@@ -189,7 +193,9 @@ def test_nobody_is_said_to_hide_a_record_that_no_replica_holds_any_more(
 def test_a_value_that_a_wrong_outcome_has_taken_is_said_to_be_lacking() -> None:
     c = claim(FindingKind.ABORTED_RECORD_COMMITTED)
     sides = parsed({"no value": (2,), "value at offset 4": (1,)})
-    text = summary(c, Decision(Verdict.CONFIRMED, c.kind, "r", accused=2, sides=sides), answers(replica(1), replica(2)))
+    text = summary(
+        c, Decision(ClaimState.CONFIRMED, c.kind, "r", accused=2, sides=sides), answers(replica(1), replica(2))
+    )
     assert text.startswith("Broker 2 lacks a value of the key of offset 10 of")
     assert "as committed" not in text
     assert text.endswith("consumers miss a value that a cleaner took by mistake.")
@@ -198,7 +204,7 @@ def test_a_value_that_a_wrong_outcome_has_taken_is_said_to_be_lacking() -> None:
 def test_values_that_differ_where_outcomes_were_suspected_are_said_of_the_key() -> None:
     c = claim(FindingKind.VISIBILITY_MISMATCH)
     sides = parsed({"no value": (2,), "a value": (1, 3)})
-    text = summary(c, Decision(Verdict.CONFIRMED, c.kind, "r", sides=sides), answers(*map(replica, (1, 2, 3))))
+    text = summary(c, Decision(ClaimState.CONFIRMED, c.kind, "r", sides=sides), answers(*map(replica, (1, 2, 3))))
     assert "do not show the same latest value for the key of offset 10: no value on broker 2" in text
 
 
@@ -234,7 +240,7 @@ def test_a_missing_record_says_which_older_value_is_shown_and_who_shows_the_newe
 def test_content_whose_direction_an_epoch_proves_says_so() -> None:
     c = of_offset(FindingKind.CONTENT_MISMATCH, broker=NOBODY)
     old, new = record(content_hash="aa", leader_epoch=1), record(content_hash="bb", leader_epoch=2)
-    c = replace(c, recorded=Recorded(pivot=1))
+    c = replace(c, recorded=RecordedByViews(pivot=1))
     text = said(c, replica(1, uncommitted={10: new}), replica(2, uncommitted={10: old}))
     assert "What broker 2 holds there was replaced in a newer leader epoch." in text
     assert "wipe" not in text
@@ -247,7 +253,7 @@ def test_the_end_of_a_difference_without_direction_names_nobody_and_not_what_was
     resolution: Resolution,
 ) -> None:
     c = about_key(FindingKind.VISIBILITY_MISMATCH, broker=NOBODY)
-    ended = Decision(Verdict.DISMISSED, c.kind, "broker 1 does not hold offset 50 any more", resolution=resolution)
+    ended = Decision(ClaimState.DISMISSED, c.kind, "broker 1 does not hold offset 50 any more", resolution=resolution)
     stays_open = resolution in (Resolution.SPREAD, Resolution.AGREED)
     answers = Answers({}, asked_at_ms=1_702_425_790_000)
     over = "" if stays_open else resolved(c, ended, answers).text
@@ -269,7 +275,7 @@ def test_the_end_of_a_difference_without_direction_names_nobody_and_not_what_was
 )
 def test_the_end_says_what_was_wrong_as_the_beginning_did(kind: FindingKind, variant: Variant, was: str) -> None:
     before = finding(kind=kind, evidence=evidence({}, variant=str(variant)))
-    over = Decision(Verdict.DISMISSED, kind, "r", resolution=Resolution.HEALED)
+    over = Decision(ClaimState.DISMISSED, kind, "r", resolution=Resolution.HEALED)
     ended = made("f", FindingStatus.RESOLVED, claim(kind), over, Answers({}), before, AT)
     assert ended.summary.startswith(f"Broker 2 {was}")
 
@@ -281,7 +287,7 @@ def ended(c: Claim, resolution: Resolution, repaired: str = "", begun: str = "")
     gone = "broker 2 holds neither the transaction open nor its record at offset 10"
     return resolved(
         c,
-        Decision(Verdict.DISMISSED, c.kind, gone, resolution=resolution),
+        Decision(ClaimState.DISMISSED, c.kind, gone, resolution=resolution),
         Answers({}),
         Repairs(tuple(filter(None, [repaired])), tuple(filter(None, [begun]))),
     ).text
@@ -353,7 +359,7 @@ def test_that_consumers_are_misled_about_an_outcome_is_said_of_those_in_read_com
 
 
 def test_an_incident_that_all_share_is_told_in_the_past_and_with_what_consumers_read() -> None:
-    group = Group(TopicPartition("orders", 0), NOBODY, FindingKind.VISIBILITY_MISMATCH, Rule.LATEST_VALUE)
+    group = MemberGroup(TopicPartition("orders", 0), NOBODY, FindingKind.VISIBILITY_MISMATCH, Rule.LATEST_VALUE)
     assert incident(group, 12, (3, 99), 0, FindingStatus.SPREAD, is_exposed=True) == (
         "The replicas of orders-0 differed in 12 keys (offsets 3 to 99). A probe has proven it of each. No replica "
         "that answered shows otherwise by now: nothing is left to compare with. Consumers may read a value that is "
@@ -368,7 +374,7 @@ def test_what_consumers_of_many_records_meet_is_not_told_of_one(kind: FindingKin
 
 @pytest.mark.parametrize("kind", [kind for kind, row in KINDS.items() if row.many])
 def test_the_title_of_one_record_is_of_one_and_that_of_an_incident_of_many(kind: FindingKind) -> None:
-    many = variant_of_many(Group(TopicPartition("orders", 0), 2, kind, KINDS[kind].rule))
+    many = variant_of_many(MemberGroup(TopicPartition("orders", 0), 2, kind, KINDS[kind].rule))
     one, others = effect_of(kind).headline, effect_of(kind, many).headline
     assert re.search(r"\b(a|an|another) ", one), one
     assert re.search(r"\b(records|transactions|values) of", others), others

@@ -16,7 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 from parallax.findings import table as findings_table
 from parallax.findings.acknowledge import acknowledged
 from parallax.findings.answers import Answers
-from parallax.findings.claim import Claim, Recorded
+from parallax.findings.claim import Claim, RecordedByViews
 from parallax.findings.finding import current
 from parallax.findings.happenings import Append
 from parallax.findings.incident import is_part_of_incident
@@ -257,7 +257,7 @@ def test_a_damaged_event_is_named_by_the_command_line_and_counted_by_the_job(
 
 
 def undirected(key: int) -> Claim:
-    recorded = Recorded(sides=parsed({f"value at offset {1_000 + key}": (1, 3), "no value": (2,)}), pivot=2)
+    recorded = RecordedByViews(sides=parsed({f"value at offset {1_000 + key}": (1, 3), "no value": (2,)}), pivot=2)
     return lost(key, kind=DIFFERS, broker=NOBODY, recorded=recorded)
 
 

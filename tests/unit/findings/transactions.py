@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from parallax.findings.answers import Answers, MarkerShown, RecordShown, ReplicaAnswer
-from parallax.findings.claim import Claim, Recorded
+from parallax.findings.claim import Claim, RecordedByViews
 from parallax.model import FindingKind, Rule
 from tests.builders.answers import NOTHING, answers, newest, replica
 from tests.builders.claims import claim
@@ -24,7 +24,7 @@ def start_of(number: int) -> int:
 def turned(number: int, kind: FindingKind = CONTRADICTS, **fields: Any) -> Claim:
     """Broker 2 shows the record of an aborted transaction as committed, and the ABORT two offsets behind it."""
     start = start_of(number)
-    recorded = Recorded(outcomes={2: "committed"}, markers={2: "abort"})
+    recorded = RecordedByViews(outcomes={2: "committed"}, markers={2: "abort"})
     of: dict[str, Any] = {
         "name": f"txn-{number}",
         "offset": start,
@@ -37,7 +37,7 @@ def turned(number: int, kind: FindingKind = CONTRADICTS, **fields: Any) -> Claim
 
 def missed(number: int, **fields: Any) -> Claim:
     """Broker 2 shows that record as committed, and lacks the ABORT that the others show."""
-    recorded = Recorded(outcomes={2: "committed"}, markers={1: "abort", 3: "abort"})
+    recorded = RecordedByViews(outcomes={2: "committed"}, markers={1: "abort", 3: "abort"})
     return turned(number, **({"name": f"missed-{number}", "kind": COMMITTED_WRONGLY, "recorded": recorded} | fields))
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from parallax.evidence.atoms import End, Place
-from parallax.judge.worlds import Component, Record, Shown, ShownRecord, Worlds, worlds_of
+from parallax.judge.worlds import Component, Record, ShownRecord, ShownRecords, Worlds, worlds_of
 from parallax.model import UNKNOWN
 
 COMMIT, ABORT, OPEN = End.COMMIT, End.ABORT, End.OPEN
@@ -46,7 +46,7 @@ def worlds(
     lost_below: int = UNKNOWN,
     gaps: tuple[int, ...] = (),
 ) -> Worlds:
-    one = Shown(1, bound, tuple(shows), lost_below)
+    one = ShownRecords(1, bound, tuple(shows), lost_below)
     found = worlds_of(Component(committed, tuple(records), (), (), gaps, (one,), full, start))
     assert found is not None
     return found

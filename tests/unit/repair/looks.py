@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from parallax.findings.hanging import Standing, Verdict
+from parallax.findings.hanging import Prospect, Standing
 from parallax.model import Outcome, RowKind, TopicPartition
 from parallax.repair.leading import Doubts
 from parallax.repair.seen import Log, Look, Replica, Row, Transaction
@@ -16,7 +16,7 @@ PLACE = TopicPartition("orders", 0)
 START, MARKER, END = 4, 5, 20
 """Where the transaction starts, where its COMMIT was read, and where the logs end."""
 NOW = 1_700_000_000_000
-HANGS = Verdict(
+HANGS = Prospect(
     Standing.HANGS, "the coordinator (broker 1) says CompleteCommit of 'x', and will write no end marker here"
 )
 
@@ -49,7 +49,7 @@ def logs(**rows: Sequence[Row]) -> dict[int, Log]:
     return {broker: Log(tuple(some)) for broker, some in made.items()}
 
 
-def transaction(verdict: Verdict = HANGS, **rows: Sequence[Row]) -> Transaction:
+def transaction(verdict: Prospect = HANGS, **rows: Sequence[Row]) -> Transaction:
     return Transaction(7, START, verdict, logs(**rows))
 
 

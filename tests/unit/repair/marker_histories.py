@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from parallax.findings.hanging import Standing, Verdict
+from parallax.findings.hanging import Prospect, Standing
 from parallax.model import UNKNOWN, Outcome, RowKind
 from parallax.repair.actions import Action, Asked, Put, Wait, Write
 from parallax.repair.command import document
@@ -232,7 +232,7 @@ class History(Recorded):
             logs[broker] = Log(tuple(rows))
         transactions = []
         # Coordinators know of each producer the last transaction alone, and of one that hangs nothing.
-        verdict = Verdict(Standing.GOES_ON, "its coordinator says Ongoing") if self.going_on else HANGS
+        verdict = Prospect(Standing.GOES_ON, "its coordinator says Ongoing") if self.going_on else HANGS
         for start in sorted(starts | asked):
             part = {b: Log(tuple(row for row in log.rows if row.offset >= start), log.error) for b, log in logs.items()}
             transactions.append(Transaction(PRODUCER, start, verdict, part))

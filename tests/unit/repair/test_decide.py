@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from parallax.findings.hanging import Standing, Verdict
+from parallax.findings.hanging import Prospect, Standing
 from parallax.model import Outcome, RowKind
 from parallax.repair.actions import TAKES_MS, Asked, Put, Wait, Write
 from parallax.repair.command import document
@@ -182,7 +182,7 @@ def test_a_transaction_that_its_marker_ended_as_well_is_said_and_nothing_is_call
 
 
 def unlike() -> Mapping[str, tuple[Look, str]]:
-    goes_on = Verdict(Standing.GOES_ON, "the coordinator says Ongoing")
+    goes_on = Prospect(Standing.GOES_ON, "the coordinator says Ongoing")
     return {
         "another leader": (replace(KNOWN, leader=3, leader_epoch=10), "another leader was elected"),
         "elected again": (replace(KNOWN, leader_epoch=10), "another leader was elected"),
@@ -289,7 +289,7 @@ def test_no_marker_is_written_behind_an_older_transaction_that_the_plan_does_not
     assert "broker 3 holds an older transaction open, from offset 2 on" in outdated(both.only(2), seen)
 
 
-def raced(*later: Row, verdict: Verdict = HANGS) -> Look:
+def raced(*later: Row, verdict: Prospect = HANGS) -> Look:
     """The producer has written since the last look; the first marker behind that has ended what it wrote as well."""
     rows = [record(END, Outcome.COMMITTED), end(END + 1), *later]
     one = transaction(verdict, b1=rows, b2=[record(START, Outcome.COMMITTED), *rows], b3=rows)
@@ -299,7 +299,7 @@ def raced(*later: Row, verdict: Verdict = HANGS) -> Look:
     )
 
 
-GOES_ON = Verdict(Standing.GOES_ON, "its coordinator says Ongoing")
+GOES_ON = Prospect(Standing.GOES_ON, "its coordinator says Ongoing")
 SURE = f"in the moment before the marker (offset {END + 1}), which ended that one by COMMIT as well"
 PERHAPS = "If the repair wrote that marker, it ended that one by COMMIT as well: ask the owner"
 
@@ -310,7 +310,7 @@ PERHAPS = "If the repair wrote that marker, it ended that one by COMMIT as well:
         (raced(), False, ""),
         (raced(), True, SURE),
         (raced(verdict=GOES_ON), False, PERHAPS),
-        (raced(verdict=Verdict(Standing.UNKNOWN, "no answer")), False, PERHAPS),
+        (raced(verdict=Prospect(Standing.UNKNOWN, "no answer")), False, PERHAPS),
         (raced(end(END + 2)), True, ""),
         (raced(end(END + 2)), False, ""),
         (raced(end(END + 2, RowKind.ABORT)), False, SURE),

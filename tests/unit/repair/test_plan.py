@@ -10,7 +10,7 @@ import pytest
 from parallax.commands.repair import in_words
 from parallax.findings.answers import RecordShown
 from parallax.findings.finding import Finding
-from parallax.findings.hanging import Standing, Verdict
+from parallax.findings.hanging import Prospect, Standing
 from parallax.model import FindingKind, FindingStatus, Outcome, RowKind, TopicPartition
 from parallax.remedies import CASES, Act
 from parallax.repair.claims import WrongIndex
@@ -125,7 +125,7 @@ def test_each_step_is_in_the_table_and_its_title_begins_with_the_line_there(made
 
 
 def test_where_no_coordinator_knows_the_producer_none_has_to_be_stopped() -> None:
-    (step,) = planned(look(None, transaction(Verdict(Standing.HANGS, "no coordinator knows its producer")))).steps
+    (step,) = planned(look(None, transaction(Prospect(Standing.HANGS, "no coordinator knows its producer")))).steps
     assert step.warning == ""
 
 
@@ -178,7 +178,7 @@ def test_proofs_that_contradict_end_nothing() -> None:
 
 
 def unlike() -> dict[str, tuple[Look, str]]:
-    goes_on = Verdict(Standing.UNKNOWN, "not every coordinator answered (broker 3)")
+    goes_on = Prospect(Standing.UNKNOWN, "not every coordinator answered (broker 3)")
     newer = held() | {1: replica(15, 15)}
     later = [record(START), record(9)]
     return {
@@ -212,7 +212,7 @@ def test_the_plan_says_what_is_missing_where(case: str) -> None:
 
 def test_another_producers_transaction_is_no_obstacle_and_one_that_goes_on_is_left_alone() -> None:
     ongoing = replace(
-        transaction(Verdict(Standing.GOES_ON, "the coordinator says Ongoing")), producer_id=8, start_offset=12
+        transaction(Prospect(Standing.GOES_ON, "the coordinator says Ongoing")), producer_id=8, start_offset=12
     )
     seen = look(held() | {1: replace(replica(), producers=(state(), state(12, producer_id=8)))}, transaction(), ongoing)
     made = planned(seen)
@@ -253,7 +253,7 @@ def test_nothing_stands_where_nothing_is_open() -> None:
 
 
 def test_how_it_ended_is_asked_of_nobody_while_it_may_go_on() -> None:
-    hidden = Verdict(Standing.HIDDEN, "no coordinator lists its producer: it hangs, or DESCRIBE is missing")
+    hidden = Prospect(Standing.HIDDEN, "no coordinator lists its producer: it hangs, or DESCRIBE is missing")
     said = missing(make(look(None, transaction(hidden)), {}))
     assert "whether it is over is not known: no coordinator lists its producer" in said
     assert "--outcome" not in said

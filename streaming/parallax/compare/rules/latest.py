@@ -191,7 +191,7 @@ def ripe(candidates: Array, positions: Array, members: int | Array) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AbsenceRuling:
     """The result of `judge` for one absence and one accused replica.
 
     Attributes:
@@ -225,7 +225,7 @@ def surely_committed(candidates: Array, markers: Array) -> Array:
     return mask
 
 
-def judge(candidates: Array, members: int | Array, *, strict_from: int, sure: Array) -> list[Verdict]:
+def judge(candidates: Array, members: int | Array, *, strict_from: int, sure: Array) -> list[AbsenceRuling]:
     """Say which replica is accused of each absence that nothing explains.
 
     - A tombstone that was surely committed: each replica that lacks it is accused, because it may still show the
@@ -255,7 +255,7 @@ def judge(candidates: Array, members: int | Array, *, strict_from: int, sure: Ar
         elif tombstone[row] and sure[row]:
             kind = FindingKind.DELETED_RECORD_RESURRECTED
         else:
-            verdicts.append(Verdict(row, NOBODY, FindingKind.VISIBILITY_MISMATCH))
+            verdicts.append(AbsenceRuling(row, NOBODY, FindingKind.VISIBILITY_MISMATCH))
             continue
-        verdicts += [Verdict(row, slot, kind) for slot in slots_of(int(absent[row]))]
+        verdicts += [AbsenceRuling(row, slot, kind) for slot in slots_of(int(absent[row]))]
     return verdicts

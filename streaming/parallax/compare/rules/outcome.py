@@ -156,7 +156,7 @@ def open_disputes(pending: Array) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class OutcomeRuling:
     """The result of `judge_disputes` for some records of one producer: which replica shows them with a wrong outcome.
 
     Attributes:
@@ -181,7 +181,7 @@ class Verdict:
 
 def judge_disputes(
     pending: Array, rows: Array, markers: Array, intervals: Array, unmarked: Array | tuple[int, int] = NOWHERE
-) -> list[Verdict]:
+) -> list[OutcomeRuling]:
     """Say which replica is wrong about each record with unlike outcomes, as far as end markers prove it.
 
     Where did a record's transaction end on a replica? At the first end marker of the producer that this replica shows
@@ -250,10 +250,10 @@ def judge_disputes(
             at = np.flatnonzero(wrong & (has_bit(hides, slot) == aborted))
             if len(at):
                 lacked = np.where(marker[at] == NEVER, UNKNOWN, marker[at])
-                verdicts.append(Verdict(slot, rows[at], aborted, lacked))
+                verdicts.append(OutcomeRuling(slot, rows[at], aborted, lacked))
     rest = _without_direction(pending, rows[~proven], mine)
     if len(rest):
-        verdicts.append(Verdict(NOBODY, rest, False, np.full(len(rest), UNKNOWN)))
+        verdicts.append(OutcomeRuling(NOBODY, rest, False, np.full(len(rest), UNKNOWN)))
     return verdicts
 
 

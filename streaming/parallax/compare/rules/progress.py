@@ -8,7 +8,7 @@ reference goes down with them. Any movement of the last stable offset stops the 
 
 If no other replica is ahead, all may still be wrong. Example: broker 1's last stable offset was 90 when its high
 watermark was 95. Then brokers 1 and 3 are replaced by copies of broker 2, whose last stable offset stays at 50. The
-state remembers the 90 and the 95 (`Ended`). As long as all last stable offsets lie below 90, the reference for the
+state remembers the 90 and the 95 (`EndedTo`). As long as all last stable offsets lie below 90, the reference for the
 replica with the highest one is 95.
 """
 
@@ -26,7 +26,7 @@ from parallax.compare.suspect import Accusation
 from parallax.model import UNKNOWN, FindingKind, Rule
 
 
-class Ended(NamedTuple):
+class EndedTo(NamedTuple):
     """The offset up to which all transactions were seen to have ended; `PARTITION` keeps it, -1 if unknown.
 
     Attributes:
@@ -44,12 +44,12 @@ class Ended(NamedTuple):
     broker: int = UNKNOWN
 
     @classmethod
-    def of(cls, partition: Array) -> Ended:
+    def of(cls, partition: Array) -> EndedTo:
         """Read these offsets from ``partition``, the one `PARTITION` row of a state."""
         return cls(*(int(partition[name][0]) for name in ENDED))
 
 
-NOTHING_ENDED = Ended()
+NOTHING_ENDED = EndedTo()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def observe(
     listed: OpenTransactions,
     slots: Array,
     grace_ms: int,
-    ended: Ended = NOTHING_ENDED,
+    ended: EndedTo = NOTHING_ENDED,
 ) -> list[Frozen]:
     """Find the frozen replicas, by following each replica's last stable offset from tick to tick.
 
@@ -115,7 +115,7 @@ def observe(
     return list(found.values())
 
 
-def _follow(brokers: Array, slot: int, rows: ProgressRows, i: int, ended: Ended) -> int:
+def _follow(brokers: Array, slot: int, rows: ProgressRows, i: int, ended: EndedTo) -> int:
     """Take one row in; returns the last stable offset that the replica should have come to, as far as is known."""
     broker = brokers[slot : slot + 1]
     moved = rows.last_stable_offset[i] != broker["last_stable_offset"][0]
@@ -150,7 +150,7 @@ def _holder(listed: OpenTransactions, broker: int, observed_at: int, stands_at: 
 
 
 def accuse(
-    frozen: Frozen, brokers: Array, intervals: Array, grace_ms: int, ended: Ended = NOTHING_ENDED
+    frozen: Frozen, brokers: Array, intervals: Array, grace_ms: int, ended: EndedTo = NOTHING_ENDED
 ) -> Accusation | None:
     """The accusation of a frozen replica, with the transaction that freezes it; None if it is not accused (yet).
 
@@ -214,7 +214,7 @@ def accuse(
     )
 
 
-def _speaks_for_all(frozen: Frozen, brokers: Array, ended: Ended) -> bool:
+def _speaks_for_all(frozen: Frozen, brokers: Array, ended: EndedTo) -> bool:
     """Whether all replicas have this one's last stable offset, and this one is the first of them.
 
     All must be past where the transactions had ended. An absent replica may be right: when it is back it says so, or

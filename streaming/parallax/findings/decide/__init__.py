@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim
-from parallax.findings.decide.case import Case, Decision, Resolution, Verdict
+from parallax.findings.decide.case import ClaimCase, ClaimState, Decision, Resolution
 from parallax.findings.decide.content import record_at_offset
 from parallax.findings.decide.log_start import head_missing
 from parallax.findings.decide.others import differing_values, showing_its_value, showing_the_same, unread
@@ -26,9 +26,9 @@ from parallax.kinds import KINDS, Family
 from parallax.model import NOBODY
 
 __all__ = [
+    "ClaimState",
     "Decision",
     "Resolution",
-    "Verdict",
     "decide",
     "differed",
     "differing_values",
@@ -40,7 +40,7 @@ __all__ = [
     "unread",
 ]
 
-_JUDGES: dict[Family, Callable[[Case], Decision]] = {
+_JUDGES: dict[Family, Callable[[ClaimCase], Decision]] = {
     Family.TRANSACTION: transaction,
     Family.KEY: latest_value,
     Family.CONTENT: record_at_offset,
@@ -63,7 +63,7 @@ def decide(claim: Claim, answers: Answers, *, live_only: bool = False) -> Decisi
         # The claim is about another producer's transaction now than the coordinator was asked about.
         answers = replace(answers, coordinator=None)
     if answers.gone is not None:
-        over = Decision(Verdict.DISMISSED, claim.kind, answers.gone, resolution=Resolution.GONE)
+        over = Decision(ClaimState.DISMISSED, claim.kind, answers.gone, resolution=Resolution.GONE)
         if answers.pivot == NOBODY:
             return over
         # The replica is gone, and all that are left may have been copied from it. Those that are held back become
@@ -72,18 +72,18 @@ def decide(claim: Claim, answers: Answers, *, live_only: bool = False) -> Decisi
             return over
         left = decide(claim, replace(answers, gone=None), live_only=live_only)
         are_away = any(answer.error is not None for answer in answers.replicas.values())
-        if left.verdict is Verdict.CONFIRMED and are_away:
-            return replace(left, verdict=Verdict.PENDING, reason=f"{answers.gone}; not all that are left were asked")
-        return left if left.has_spread or left.verdict is Verdict.PENDING else over
+        if left.verdict is ClaimState.CONFIRMED and are_away:
+            return replace(left, verdict=ClaimState.PENDING, reason=f"{answers.gone}; not all that are left were asked")
+        return left if left.has_spread or left.verdict is ClaimState.PENDING else over
     accused = answers.replicas.get(claim.pivot)
     if accused is None or accused.error is not None:
         error = "it is not among the replicas" if accused is None else accused.error
-        return Decision(Verdict.PENDING, claim.kind, f"broker {claim.pivot} could not be asked: {error}")
+        return Decision(ClaimState.PENDING, claim.kind, f"broker {claim.pivot} could not be asked: {error}")
     rest = [a for b, a in sorted(answers.replicas.items()) if b != claim.pivot]
     others = [a for a in rest if a.error is None]
     absent = [a for a in rest if a.error is not None]
-    case = Case(claim, accused, others, absent, answers, live_only)
+    case = ClaimCase(claim, accused, others, absent, answers, live_only)
     decision = with_proof(case, _JUDGES[KINDS[claim.kind].family](case))
-    if live_only and not claim.freed and decision.verdict is Verdict.DISMISSED:
+    if live_only and not claim.freed and decision.verdict is ClaimState.DISMISSED:
         return of_a_finding(case, decision)
     return decision

@@ -1,4 +1,4 @@
-"""A claim with the answers of its replicas (`Case`), and what is decided from them (`Decision`)."""
+"""A claim with the answers of its replicas (`ClaimCase`), and what is decided from them (`Decision`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind, IsolationLevel
 from parallax.sides import Shows, Side, Sides, against, by_broker, in_order, standing
 
 
-class Verdict(StrEnum):
+class ClaimState(StrEnum):
     """Whether a claim is confirmed (proven), dismissed (not true, or over), or pending (not decided)."""
 
     CONFIRMED = "confirmed"
@@ -98,7 +98,7 @@ class Decision:
             log, because another leader has written there.
     """
 
-    verdict: Verdict
+    verdict: ClaimState
     kind: FindingKind
     reason: str
     lone_witness: bool = False
@@ -154,7 +154,7 @@ class Decision:
         True for every broker while the claim is not confirmed.
         """
         named = {self.accused, *standing(self.sides)}
-        return broker in named or self.verdict is not Verdict.CONFIRMED
+        return broker in named or self.verdict is not ClaimState.CONFIRMED
 
     def is_explained_by(self, brokers: Collection[int]) -> bool:
         """Whether nothing of the difference is left if the given brokers are taken out of the sides.
@@ -165,7 +165,7 @@ class Decision:
         Args:
             brokers: ids of the brokers to take out, e.g. those that another finding accuses.
         """
-        if self.verdict is not Verdict.CONFIRMED or self.accused in brokers:
+        if self.verdict is not ClaimState.CONFIRMED or self.accused in brokers:
             return True
         rest = [side for side in self.sides.values() if set(side) - set(brokers)]
         return len(rest) < 2
@@ -178,16 +178,16 @@ class Decision:
     @property
     def has_spread(self) -> bool:
         """Whether the claim is proven and now true of every replica, so that no right replica is left."""
-        return self.verdict is Verdict.DISMISSED and self.resolution is Resolution.SPREAD
+        return self.verdict is ClaimState.DISMISSED and self.resolution is Resolution.SPREAD
 
     @property
     def is_unsettled(self) -> bool:
         """Whether replicas that differed agree again, while nothing proves that they agree on the truth."""
-        return self.verdict is Verdict.DISMISSED and self.resolution is Resolution.AGREED
+        return self.verdict is ClaimState.DISMISSED and self.resolution is Resolution.AGREED
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ClaimCase:
     """One claim with a probe's answers, sorted into the accused's, other replicas' and absent replicas' answers.
 
     Attributes:
@@ -235,7 +235,7 @@ class Case:
             sides: the brokers on each side.
         """
         return Decision(
-            Verdict.CONFIRMED,
+            ClaimState.CONFIRMED,
             kind or self.claim.kind,
             reason,
             accused=self.claim.broker if accused is None else accused,
@@ -260,7 +260,7 @@ class Case:
             reason: why, in one line for people.
             resolution: why the claim is over, if it had been proven.
         """
-        return Decision(Verdict.DISMISSED, self.claim.kind, reason, resolution=resolution)
+        return Decision(ClaimState.DISMISSED, self.claim.kind, reason, resolution=resolution)
 
     def not_held(self, reason: str, offset: int) -> Decision:
         """Dismiss the claim because the accused no longer shows its record, and so shows no outcome of that record.
@@ -298,7 +298,7 @@ class Case:
         Args:
             reason: why, in one line for people.
         """
-        return Decision(Verdict.PENDING, self.claim.kind, reason)
+        return Decision(ClaimState.PENDING, self.claim.kind, reason)
 
     def unproven(self, reason: str, resolution: Resolution = Resolution.HEALED) -> Decision:
         """Return the decision on a claim that no answer proves.
@@ -366,7 +366,7 @@ def shows_deleted(other: ReplicaAnswer, offset: int, bound: int) -> bool:
     return other.key.complete or (offset in other.asked and offset not in other.committed)
 
 
-def values_shown(case: Case) -> dict[Side, list[int]]:
+def values_shown(case: ClaimCase) -> dict[Side, list[int]]:
     """Return by side the brokers whose replicas show the same value of the claim's key.
 
     A replica is left out if its last stable offset is not past the claim's offset.
@@ -390,7 +390,7 @@ def values_shown(case: Case) -> dict[Side, list[int]]:
     return by_broker(shown)
 
 
-def values_as_far_as_read(case: Case) -> dict[Side, list[int]] | None:
+def values_as_far_as_read(case: ClaimCase) -> dict[Side, list[int]] | None:
     """Return by side the brokers whose replicas show the same value of the claim's key, if all have one LSO.
 
     A replica whose LSO is below the accused's is left out. It cannot contradict the accused. The result is None if only

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from parallax.findings.answers import ReplicaAnswer
-from parallax.findings.decide.case import Case, Decision, broker_list
+from parallax.findings.decide.case import ClaimCase, Decision, broker_list
 from parallax.model import UNKNOWN, IsolationLevel
 from parallax.sides import Shows, Side, Sides, by_broker, standing
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldThere:
     """The record or end marker that one replica holds at the claim's offset.
 
     Attributes:
@@ -26,7 +26,7 @@ class Held:
     key: str = ""
 
 
-def record_at_offset(case: Case) -> Decision:
+def record_at_offset(case: ClaimCase) -> Decision:
     """Return the decision on a claim that replicas hold different records, or different end markers, at one offset."""
     claim, asked_last = case.claim, case.accused
     held = [h for a in (asked_last, *case.others) if (h := held_at(a, claim.offset)) is not None]
@@ -47,7 +47,7 @@ def record_at_offset(case: Case) -> Decision:
     return case.not_shown(claim.offset, alone, isolation=IsolationLevel.READ_UNCOMMITTED)
 
 
-def _differ(case: Case, held: list[Held], sides: Sides) -> Decision:
+def _differ(case: ClaimCase, held: list[HeldThere], sides: Sides) -> Decision:
     """Accuse a replica with an older record, if the leader's log holds what a newer epoch has written at the offset.
 
     Leader epochs only grow along a log, and a replica truncates its log where it departs from the leader's (KIP-101).
@@ -69,7 +69,7 @@ def _differ(case: Case, held: list[Held], sides: Sides) -> Decision:
             return case.differs(sides, reason)
 
 
-def replacing_epoch(held: list[Held]) -> int:
+def replacing_epoch(held: list[HeldThere]) -> int:
     """Return the leader epoch of the newest record at an offset, if that record has replaced others there.
 
     Else it is -1: all replicas hold the same, some leader epoch is not known, or unlike records are of the newest one.
@@ -80,7 +80,7 @@ def replacing_epoch(held: list[Held]) -> int:
     return max(h.leader_epoch for h in held) if _of_older_epochs(held) else UNKNOWN
 
 
-def _of_older_epochs(held: list[Held]) -> list[Held]:
+def _of_older_epochs(held: list[HeldThere]) -> list[HeldThere]:
     """Return the replicas that hold what a newer epoch has replaced; none where the epochs do not show it."""
     epochs = {h.leader_epoch for h in held}
     if not epochs:
@@ -91,11 +91,11 @@ def _of_older_epochs(held: list[Held]) -> list[Held]:
     return [h for h in held if h.text not in standing]
 
 
-def held_at(answer: ReplicaAnswer, offset: int) -> Held | None:
+def held_at(answer: ReplicaAnswer, offset: int) -> HeldThere | None:
     """Return the record or end marker that a replica holds at an offset; None where it holds none."""
     for marker in answer.markers:
         if marker.offset == offset:
-            return Held(answer.broker, f"{marker.type} marker of producer {marker.producer_id}")
+            return HeldThere(answer.broker, f"{marker.type} marker of producer {marker.producer_id}")
     record = answer.uncommitted.get(offset)
     if record is None:
         return None
@@ -103,4 +103,4 @@ def held_at(answer: ReplicaAnswer, offset: int) -> Held | None:
         f"record {record.key_hash[:8] or 'without key'}/{record.content_hash} of producer {record.producer_id}, "
         f"epoch {record.producer_epoch}, timestamp {record.timestamp}"
     )
-    return Held(answer.broker, text, record.leader_epoch, record.key_hash)
+    return HeldThere(answer.broker, text, record.leader_epoch, record.key_hash)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from parallax.findings.answers import ABORTED, COMMITTED, ReplicaAnswer
 from parallax.findings.claim import Claim
-from parallax.findings.decide.case import Case
+from parallax.findings.decide.case import ClaimCase
 from parallax.findings.decide.lineage import end_shown, has_lost_its_end, is_another_log
 from parallax.model import UNKNOWN, FindingKind
 from parallax.sides import Side, by_broker
@@ -34,7 +34,7 @@ def live_outcome(claim: Claim, answer: ReplicaAnswer) -> str | None:
     return ABORTED if is_listed and not is_another_log(claim, answer) else None
 
 
-def live_outcomes(case: Case) -> dict[int, str]:
+def live_outcomes(case: ClaimCase) -> dict[int, str]:
     """Return by broker the outcome that its replica now shows for the claim's record, the accused's included.
 
     A replica that shows no outcome, or whose log was replaced by another one, is left out.
@@ -44,7 +44,7 @@ def live_outcomes(case: Case) -> dict[int, str]:
     return {broker: own for broker, own in found.items() if own is not None}
 
 
-def ended_now(case: Case) -> frozenset[int]:
+def ended_now(case: ClaimCase) -> frozenset[int]:
     """Return the brokers whose answers now say how the transaction ended.
 
     Their replicas show the outcome of the claim's record, or the claim's end marker.
@@ -53,7 +53,7 @@ def ended_now(case: Case) -> frozenset[int]:
     return frozenset(shown)
 
 
-def outcomes_of_others(case: Case) -> dict[int, str]:
+def outcomes_of_others(case: ClaimCase) -> dict[int, str]:
     """Return by broker the outcome of the claim's record, ``committed`` or ``aborted``; the accused is left out.
 
     It is the outcome that the replica shows now. If the replica shows none, the end marker that it shows decides. If it

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from parallax.findings.answers import RecordShown, ReplicaAnswer
-from parallax.findings.decide.case import Case, Decision, Resolution, names, shows_deleted, verb
+from parallax.findings.decide.case import ClaimCase, Decision, Resolution, names, shows_deleted, verb
 from parallax.model import UNKNOWN
 from parallax.sides import Shows, Side, Sides
 
@@ -38,7 +38,7 @@ class Differing(NamedTuple):
 
 
 def latest_differs(
-    case: Case,
+    case: ClaimCase,
     *,
     of_others: Callable[[RecordShown], bool] = lambda _: True,
     of_its_own: Callable[[RecordShown], bool] = lambda _: True,
@@ -84,7 +84,7 @@ def latest_differs(
     return None
 
 
-def gone_everywhere(case: Case, now: str) -> Decision | None:
+def gone_everywhere(case: ClaimCase, now: str) -> Decision | None:
     """Return the decision on a finding whose accused lacked a value that no replica shows any more.
 
     If no replica shows a newer record of the key either, the finding is not over. Replicas that showed the value may
@@ -119,7 +119,7 @@ def gone_everywhere(case: Case, now: str) -> Decision | None:
     return case.dismissed(gone, Resolution.AGREED)
 
 
-def behind(case: Case) -> Decision | None:
+def behind(case: ClaimCase) -> Decision | None:
     """Return a pending decision if a replica shows a value that another lacks, and may still come to its deletion.
 
     None if there is no such replica, so that the values can be compared.
@@ -139,12 +139,12 @@ def behind(case: Case) -> Decision | None:
     return case.pending(f"{names(showing)} may not have decided yet what deleted the value that {lack}")
 
 
-def _shows_more(case: Case, other: ReplicaAnswer) -> bool:
+def _shows_more(case: ClaimCase, other: ReplicaAnswer) -> bool:
     """Whether another replica shows a value that the accused lacks for good."""
     return _lacks(case, other) and not _is_behind(other, case.accused)
 
 
-def _decided(case: Case) -> list[ReplicaAnswer]:
+def _decided(case: ClaimCase) -> list[ReplicaAnswer]:
     """Return the other replicas whose last stable offset is past the claim's record."""
     return [a for a in case.others if a.last_stable_offset > case.claim.first_offset]
 
@@ -154,7 +154,7 @@ def _is_behind(showing: ReplicaAnswer, lacking: ReplicaAnswer) -> bool:
     return showing.last_stable_offset < lacking.cleaned_below
 
 
-def _lacks(case: Case, other: ReplicaAnswer) -> bool:
+def _lacks(case: ClaimCase, other: ReplicaAnswer) -> bool:
     """Whether the accused is past the other's live value, but shows neither it nor a later record of the key.
 
     A value that was proven to be deleted does not count: the other replica is accused of showing it.

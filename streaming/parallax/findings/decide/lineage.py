@@ -11,12 +11,12 @@ from parallax.evidence.atoms import Place
 from parallax.evidence.log import Belongs
 from parallax.findings.answers import MarkerShown, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim
-from parallax.findings.decide.case import Case
+from parallax.findings.decide.case import ClaimCase
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import UNKNOWN
 
 
-def rests_on(case: Case) -> Belongs:
+def rests_on(case: ClaimCase) -> Belongs:
     """Return whether all proofs of the claim (`Claim.proofs`) are part of the current log: yes, no or perhaps.
 
     It is *no* as well if a replica holds another record or marker at the offset of a proof. So another log is there.
@@ -29,7 +29,7 @@ def rests_on(case: Case) -> Belongs:
     return Belongs.YES if is_held else Belongs.PERHAPS
 
 
-def is_proof_replaced(case: Case) -> bool:
+def is_proof_replaced(case: ClaimCase) -> bool:
     """Whether some log shows that a proof of the claim is not part of the current log.
 
     A proof is the place of a record or end marker (`Claim.proofs`).
@@ -37,7 +37,7 @@ def is_proof_replaced(case: Case) -> bool:
     return any(case.logs.of(p, case.accused.broker, before=True) is Belongs.NO for p in case.claim.proofs)
 
 
-def is_proof_gone(case: Case) -> bool:
+def is_proof_gone(case: ClaimCase) -> bool:
     """Whether some proof of the claim is in no replica's log any more, by the replicas that answered.
 
     A proof is the place of a record or end marker (`Claim.proofs`).
@@ -59,7 +59,7 @@ def end_shown(claim: Claim, answer: ReplicaAnswer) -> MarkerShown | None:
     return None
 
 
-def has_lost_its_end(case: Case, broker: int) -> bool:
+def has_lost_its_end(case: ClaimCase, broker: int) -> bool:
     """Whether the end marker that had ended the claim's transaction on a replica is not of the current log.
 
     Then the outcome that the replica had shown by it proves nothing. The replica itself may still hold the marker. A

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from parallax.findings.decide.case import Case, Decision, Resolution, names
+from parallax.findings.decide.case import ClaimCase, Decision, Resolution, names
 
 
-def head_missing(case: Case) -> Decision:
+def head_missing(case: ClaimCase) -> Decision:
     """Return the decision on a claim that the accused's log begins above that of another replica.
 
     An empty log of another replica does not count. The comparison raised the claim because the logs differed while the
@@ -21,7 +21,7 @@ def head_missing(case: Case) -> Decision:
     return replace(_head_missing(case), lost_below=case.claim.offset)
 
 
-def _head_missing(case: Case) -> Decision:
+def _head_missing(case: ClaimCase) -> Decision:
     start = case.accused.log_start_offset
     lower = [a for a in case.others if a.log_start_offset < start and not a.is_empty]
     if start < case.claim.offset and not lower:
@@ -39,7 +39,7 @@ def _head_missing(case: Case) -> Decision:
     return case.unproven(f"no replica's log begins below offset {start} any more", Resolution.SPREAD)
 
 
-def _may_be_explained(case: Case) -> Decision | None:
+def _may_be_explained(case: ClaimCase) -> Decision | None:
     """Judge logs that may begin where they do because of a cleanup policy; None where no policy explains it."""
     policy, offset = case.answers.cleanup_policy, case.claim.offset
     if policy is None:

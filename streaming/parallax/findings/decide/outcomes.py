@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from parallax.findings.answers import ABORTED, COMMITTED, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim
-from parallax.findings.decide.case import Case, Decision, Resolution, broker_list, names
+from parallax.findings.decide.case import ClaimCase, Decision, Resolution, broker_list, names
 from parallax.findings.decide.endings import (
     by_outcome,
     ended_by,
@@ -28,7 +28,7 @@ from parallax.model import UNKNOWN, FindingKind
 from parallax.sides import Shows, Side, Sides, by_broker
 
 
-def ended(case: Case) -> Decision:
+def ended(case: ClaimCase) -> Decision:
     """Return the decision on a claim about a transaction that has ended on the accused.
 
     It compares the outcomes that the replicas show now for the claim's record. For a replica that shows none, the
@@ -67,7 +67,7 @@ def ended(case: Case) -> Decision:
     return case.not_shown(claim.first_offset, reason, Resolution.INCOMPARABLE)
 
 
-def _shared_by_those_left(case: Case, own: str) -> Decision | None:
+def _shared_by_those_left(case: ClaimCase, own: str) -> Decision | None:
     """Return the decision that a finding has spread, if all that are left show its outcome.
 
     Those may hold no replica of the partition any more. What was read of them still proves that all others are wrong.
@@ -79,7 +79,7 @@ def _shared_by_those_left(case: Case, own: str) -> Decision | None:
     return shared if shared.has_spread else None
 
 
-def _against(case: Case, own: str, truth: Mapping[int, str], against: Sequence[int]) -> Decision:
+def _against(case: ClaimCase, own: str, truth: Mapping[int, str], against: Sequence[int]) -> Decision:
     """Accuse a replica of an outcome that others contradict, by what they show or were read to show.
 
     Args:
@@ -103,7 +103,7 @@ def _against(case: Case, own: str, truth: Mapping[int, str], against: Sequence[i
     return decision.undirected if _lacks_direction(case, own) else replace(decision, lacks=_deleted(case, own))
 
 
-def _deleted(case: Case, own: str) -> int:
+def _deleted(case: ClaimCase, own: str) -> int:
     """Return the offset of the value that the accused lacks because it shows a rolled-back deletion as committed.
 
     It is the newest value that others show of the key, below the deletion; -1 if the record is none, or nobody shows
@@ -117,7 +117,7 @@ def _deleted(case: Case, own: str) -> int:
     return max((offset for offset in before if offset < claim.first_offset), default=UNKNOWN)
 
 
-def _superseded(case: Case, own: str, truth: Mapping[int, str]) -> Decision | None:
+def _superseded(case: ClaimCase, own: str, truth: Mapping[int, str]) -> Decision | None:
     """Return the decision on a wrong outcome that misleads nobody any more; None if it may still mislead somebody.
 
     The accused lists the transaction as aborted, and that list stays wrong. But if no other replica holds the record
@@ -146,7 +146,7 @@ def _superseded(case: Case, own: str, truth: Mapping[int, str]) -> Decision | No
     return case.was_shown(reason, kind_of(own), place, by_outcome({**truth, case.accused.broker: own}))
 
 
-def _lacks_direction(case: Case, own: str) -> bool:
+def _lacks_direction(case: ClaimCase, own: str) -> bool:
     """Whether the accused was seen to hold the transaction open, and no known end marker contradicts what it shows.
 
     That it held the transaction open does not show how that ended: it may have been repaired since.
@@ -154,12 +154,12 @@ def _lacks_direction(case: Case, own: str) -> bool:
     return case.claim.kind in OPEN_KINDS and not _end_is_known(case, other_outcome(own))
 
 
-def _end_is_known(case: Case, outcome: str) -> bool:
+def _end_is_known(case: ClaimCase, outcome: str) -> bool:
     """Whether an end marker that was read, or that another replica shows, gives the record this outcome."""
     return recorded_end(case.claim) == outcome or any(_shows_end(case.claim, a, outcome) for a in case.others)
 
 
-def _by_their_markers(case: Case, own: str) -> Decision | None:
+def _by_their_markers(case: ClaimCase, own: str) -> Decision | None:
     """Accuse a replica where others show the same outcome, but one of them holds the end marker that contradicts it.
 
     That witness's index of aborted transactions is wrong, so the outcome that it shows proves nothing. Its end marker
@@ -172,7 +172,7 @@ def _by_their_markers(case: Case, own: str) -> Decision | None:
     return _by_the_end_marker(case, own)
 
 
-def _by_the_end_marker(case: Case, own: str) -> Decision:
+def _by_the_end_marker(case: ClaimCase, own: str) -> Decision:
     """Accuse a replica that contradicts the transaction's end marker, whatever the others show of the record.
 
     Replicas that no longer hold the record mislead nobody: if not all others show it, the loss has not spread to them.
@@ -191,14 +191,14 @@ def _shows_end(claim: Claim, answer: ReplicaAnswer, outcome: str) -> bool:
     return marker is not None and ended_by(marker.type) == outcome and not is_another_log(claim, answer)
 
 
-def _unread_key(case: Case) -> str | None:
+def _unread_key(case: ClaimCase) -> str | None:
     """Return why a replica's value of the key is not known yet; None where it is known, or never will be."""
     if case.claim.key is None:
         return None
     return next((a.key_error for a in (case.accused, *case.others) if a.key_error is not None), None)
 
 
-def _outcome_without_record(case: Case) -> Decision:
+def _outcome_without_record(case: ClaimCase) -> Decision:
     """Judge an accused that no longer holds the record: by the key's latest value, else by what was recorded."""
     claim = case.claim
     if case.accused.key is not None:
@@ -223,7 +223,7 @@ def _outcome_without_record(case: Case) -> Decision:
     return case.not_held(gone, claim.first_offset)
 
 
-def _shown_by_the_key(case: Case) -> Decision | None:
+def _shown_by_the_key(case: ClaimCase) -> Decision | None:
     """Judge by the key: readers of the accused see a value where those of another see none, or the other way round.
 
     For a finding, that is still the wrong outcome. For a suspect it gives no direction: another replica may have missed
@@ -252,7 +252,7 @@ def _shown_by_the_key(case: Case) -> Decision | None:
     return replace(decision, lacks=differing.lacked_by(case.accused.broker))
 
 
-def _differing_by_its_outcome(case: Case, recorded: str | None, up_to: float) -> Differing | None:
+def _differing_by_its_outcome(case: ClaimCase, recorded: str | None, up_to: float) -> Differing | None:
     """Return a difference in the key that the outcome which was proven wrong on the accused can explain.
 
     An accused that aborted what was committed lacks no value from before the transaction. What it shows wrongly is such
@@ -277,7 +277,7 @@ def _differing_by_its_outcome(case: Case, recorded: str | None, up_to: float) ->
     return latest_differs(case, of_others=lambda value: not is_its_own(value), of_its_own=is_its_own, up_to=up_to)
 
 
-def _was_shown(case: Case, now: str) -> Decision | None:
+def _was_shown(case: ClaimCase, now: str) -> Decision | None:
     """Judge an accused that was read to show another outcome than the others, and no longer does.
 
     That it was read to hold a later end marker, without the one that others hold, proves nothing. A replica that is
@@ -307,7 +307,7 @@ def _was_shown(case: Case, now: str) -> Decision | None:
     return decision.undirected if _lacks_direction(case, own) else decision
 
 
-def unlike_outcomes(case: Case) -> Decision:
+def unlike_outcomes(case: ClaimCase) -> Decision:
     """Return the decision on a claim that replicas show different outcomes, while no end marker says which is right.
 
     If the claim is true, it is confirmed as a difference without direction.
@@ -340,7 +340,7 @@ def unlike_outcomes(case: Case) -> Decision:
     return case.not_shown(claim.offset, f"no other replica shows an outcome for offset {claim.offset}")
 
 
-def _compared_outcomes(case: Case) -> tuple[str | None, dict[int, str]]:
+def _compared_outcomes(case: ClaimCase) -> tuple[str | None, dict[int, str]]:
     """Return the outcome of the replica that was asked last, and by broker the others' outcomes to compare it with.
 
     For a finding only what is shown now counts. What a replica had shown, and no longer holds, is no difference any
@@ -359,7 +359,7 @@ def _compared_outcomes(case: Case) -> tuple[str | None, dict[int, str]]:
     return own, {b: outcome for b, outcome in outcomes_of_others(case).items() if b not in absent}
 
 
-def _was_unlike(case: Case, reason: str, sides: Sides) -> Decision:
+def _was_unlike(case: ClaimCase, reason: str, sides: Sides) -> Decision:
     """Judge outcomes that differed, of which the replicas now show at most one.
 
     What a replica had shown may not be part of its current log, where nobody can read it wrongly.
@@ -369,7 +369,7 @@ def _was_unlike(case: Case, reason: str, sides: Sides) -> Decision:
     return case.was_shown(f"{reason}; no two replicas show it otherwise now", case.claim.kind, case.claim.offset, sides)
 
 
-def _by_value(case: Case) -> Sides:
+def _by_value(case: ClaimCase) -> Sides:
     """Return which replicas, past the claim's offset, show a value of the key and which show none."""
     past = (a for a in (case.accused, *case.others) if a.last_stable_offset > case.claim.first_offset)
     shown = {a.broker: Shows.NO_VALUE if a.key.live is None else Shows.SOME_VALUE for a in past if a.key is not None}

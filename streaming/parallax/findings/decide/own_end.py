@@ -12,10 +12,10 @@ from parallax.evidence.log import Belongs
 from parallax.findings.answers import COMMITTED, RecordShown, ReplicaAnswer, holds_tombstone
 from parallax.findings.claim import Claim, is_direct_end
 from parallax.findings.decide.case import (
-    Case,
+    ClaimCase,
+    ClaimState,
     Decision,
     Resolution,
-    Verdict,
     names,
 )
 from parallax.findings.decide.endings import by_outcome, ended_by, live_outcome, live_outcomes, other_outcome
@@ -26,7 +26,7 @@ from parallax.model import FindingKind
 from parallax.sides import Shows, Side, Sides
 
 
-def contradiction(case: Case) -> Decision:
+def contradiction(case: ClaimCase) -> Decision:
     """Return the decision on a claim that a replica shows an outcome that the end marker in its own log contradicts.
 
     The claim is confirmed if the replica shows the record as aborted, and the producer's next marker is a COMMIT. The
@@ -65,7 +65,7 @@ def contradiction(case: Case) -> Decision:
     return case.not_held(f"broker {accused.broker} does not show the end marker any more", claim.marker_offset)
 
 
-def contradicted_before(case: Case) -> Decision:
+def contradicted_before(case: ClaimCase) -> Decision:
     """Return the decision on a claim that a replica contradicted an end marker, if that marker was truncated since.
 
     In the current log the record may have ended otherwise. So nothing that the accused shows or lacks accuses it. If
@@ -92,12 +92,12 @@ def contradicted_before(case: Case) -> Decision:
         return _without_direction(case, by_outcome(shown), reason)
     # A replica that shows a value lacks none that the cleaner may have removed, whatever an absent one shows.
     lacking = _lacking(case) if accused.live is None else None
-    if lacking is not None and lacking.verdict is Verdict.CONFIRMED:
+    if lacking is not None and lacking.verdict is ClaimState.CONFIRMED:
         return _without_direction(case, lacking.sides, f"{reason}; {lacking.reason}")
     return lacking or case.dismissed(reason, Resolution.UNPROVEN)
 
 
-def _without_direction(case: Case, sides: Sides, reason: str) -> Decision:
+def _without_direction(case: ClaimCase, sides: Sides, reason: str) -> Decision:
     return replace(case.differs(sides, reason, FindingKind.VISIBILITY_MISMATCH), proof_truncated=True)
 
 
@@ -142,7 +142,7 @@ def contradicts_its_end(claim: Claim, decision: Decision, accused: ReplicaAnswer
     )
 
 
-def _lacking(case: Case) -> Decision | None:
+def _lacking(case: ClaimCase) -> Decision | None:
     """Judge whether the cleaner may have taken a value from the accused because of the wrong index.
 
     Another replica still shows that value. In an aborted transaction it is a value from before, in a committed one it
@@ -167,7 +167,7 @@ def _lacking(case: Case) -> Decision | None:
     return None
 
 
-def _was_written_over(case: Case) -> bool:
+def _was_written_over(case: ClaimCase) -> bool:
     """Whether something newer has taken the record from the accused, so that it may lack an older value rightly.
 
     By an index that lacks an ABORT, the cleaner takes older values in favor of the record, and leaves the record. So if
@@ -194,7 +194,7 @@ def _may_be_taken(claim: Claim, value: RecordShown) -> bool:
     return own is not None and is_its_own is (own != COMMITTED)
 
 
-def has_cleaned_its_end(case: Case) -> bool:
+def has_cleaned_its_end(case: ClaimCase) -> bool:
     """Whether the accused still shows a record against its end marker, although that marker was cleaned.
 
     The cleaner uses the index of aborted transactions. If the index is wrong, the cleaner may remove the marker and

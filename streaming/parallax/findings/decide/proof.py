@@ -8,7 +8,7 @@ from dataclasses import replace
 from parallax.evidence.log import Belongs
 from parallax.findings.answers import MarkerShown, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim
-from parallax.findings.decide.case import Case, Decision, Verdict
+from parallax.findings.decide.case import ClaimCase, ClaimState, Decision
 from parallax.findings.decide.endings import recorded_end
 from parallax.findings.decide.lineage import end_shown, rests_on
 from parallax.findings.decide.unproven_end import is_end_proven
@@ -17,7 +17,7 @@ from parallax.kinds import KINDS, Proves
 from parallax.model import NOBODY, UNKNOWN
 
 
-def with_proof(case: Case, decision: Decision) -> Decision:
+def with_proof(case: ClaimCase, decision: Decision) -> Decision:
     """Return a decision whose reason names what proves it, and which holds that as data.
 
     It is returned unchanged if it accuses nobody. The same goes where no single record or end marker proves it: then
@@ -27,7 +27,7 @@ def with_proof(case: Case, decision: Decision) -> Decision:
         case: the claim with its answers.
         decision: what its family's judge has decided.
     """
-    if decision.verdict is not Verdict.CONFIRMED or decision.accused == NOBODY:
+    if decision.verdict is not ClaimState.CONFIRMED or decision.accused == NOBODY:
         return decision
     proof = _PROOFS[KINDS[decision.kind].proof](case)
     if proof is None:
@@ -35,7 +35,7 @@ def with_proof(case: Case, decision: Decision) -> Decision:
     return replace(decision, reason=f"{decision.reason}; {proof.clause}", proven_by=proof)
 
 
-def tombstone(case: Case) -> ProvingRecord | None:
+def tombstone(case: ClaimCase) -> ProvingRecord | None:
     """Return the tombstone that proves the accused's value old: surely committed, newer, and of the current log.
 
     If the claim is about a tombstone, it is that one. Otherwise it is the oldest one that a replica shows. A tombstone
@@ -59,7 +59,7 @@ def tombstone(case: Case) -> ProvingRecord | None:
     return ProvingRecord(Proving.TOMBSTONE, *first.place, shown_on=_brokers(holding))
 
 
-def is_proof(case: Case, shown: RecordShown) -> bool:
+def is_proof(case: ClaimCase, shown: RecordShown) -> bool:
     """Whether a tombstone that a replica shows proves older values wrong: surely committed, and of the current log."""
     is_claimed = shown.offset == case.claim.offset and case.claim.is_surely_committed
     return (shown.is_plain or is_claimed) and case.logs.counts(shown.place, case.accused.broker)
@@ -83,7 +83,7 @@ def _of_the_claim(claim: Claim, holding: Sequence[ReplicaAnswer], epoch: int = U
     )
 
 
-def _end_marker(case: Case) -> ProvingRecord | None:
+def _end_marker(case: ClaimCase) -> ProvingRecord | None:
     """Return the end marker that the accused has missed; None if it is not known, or not of the current log."""
     claim = case.claim
     if claim.marker_offset == UNKNOWN or rests_on(case) is not Belongs.YES or not is_end_proven(case):
@@ -96,7 +96,7 @@ def _end_marker(case: Case) -> ProvingRecord | None:
     return _marker(claim, end, recorded_end(claim), read, shown)
 
 
-def _own_end_marker(case: Case) -> ProvingRecord | None:
+def _own_end_marker(case: ClaimCase) -> ProvingRecord | None:
     """Return the end marker that the accused shows, or was read to show, and contradicts."""
     claim, accused = case.claim, case.accused
     end = end_shown(claim, accused)
@@ -137,11 +137,11 @@ def _brokers(answers: Sequence[ReplicaAnswer]) -> tuple[int, ...]:
     return tuple(sorted(answer.broker for answer in answers))
 
 
-def _nothing(_: Case) -> None:
+def _nothing(_: ClaimCase) -> None:
     """No single record proves it: what the sides show does, or leader epochs, or where the logs begin."""
 
 
-_PROOFS: Mapping[Proves, Callable[[Case], ProvingRecord | None]] = {
+_PROOFS: Mapping[Proves, Callable[[ClaimCase], ProvingRecord | None]] = {
     Proves.TOMBSTONE: tombstone,
     Proves.END_MARKER: _end_marker,
     Proves.OWN_END_MARKER: _own_end_marker,

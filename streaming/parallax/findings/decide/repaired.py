@@ -12,13 +12,13 @@ have been written, and cleaned together with the record.
 
 from __future__ import annotations
 
-from parallax.findings.decide.case import Case
+from parallax.findings.decide.case import ClaimCase
 from parallax.findings.decide.key_values import latest_differs
 from parallax.findings.decide.lineage import end_shown
 from parallax.model import UNKNOWN
 
 
-def repaired(case: Case) -> str | None:
+def repaired(case: ClaimCase) -> str | None:
     """Return why a finding about a transaction has healed, as a clause for people; None if that is not proven.
 
     Call it for an accused that no longer holds the record. Compare the values of the key first (`latest_differs`).

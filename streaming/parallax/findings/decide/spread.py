@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from parallax.findings.answers import ABORTED, COMMITTED, Answers, KeyShown, OpenTransaction, ReplicaAnswer
 from parallax.findings.claim import Claim
-from parallax.findings.decide.case import Case, Decision, Resolution, Verdict, names, verb
+from parallax.findings.decide.case import ClaimCase, ClaimState, Decision, Resolution, names, verb
 from parallax.findings.decide.endings import ended_by, kind_of, other_outcome, recorded_end
 from parallax.findings.decide.lineage import end_shown, is_proof_gone, is_proof_replaced
 from parallax.findings.decide.unsettled import agreed as agreed_without_proof
@@ -36,7 +36,7 @@ _ENDED = (Resolution.HEALED, Resolution.UNPROVEN)
 
 
 def open_everywhere(
-    case: Case, held: OpenTransaction, open_on: Collection[int], past: Collection[int], *, has_ended: bool
+    case: ClaimCase, held: OpenTransaction, open_on: Collection[int], past: Collection[int], *, has_ended: bool
 ) -> Decision | None:
     """Return the decision on a claim whose transaction the accused and all other replicas hold open.
 
@@ -72,15 +72,15 @@ def open_everywhere(
         reason = f"{reason} that answered"
     if case.absent and not case.claim.spread:
         return case.confirmed(reason, FindingKind.READ_COMMITTED_FROZEN, sides={Side(Shows.OPEN): past})
-    return Decision(Verdict.DISMISSED, FindingKind.READ_COMMITTED_FROZEN, reason, resolution=Resolution.SPREAD)
+    return Decision(ClaimState.DISMISSED, FindingKind.READ_COMMITTED_FROZEN, reason, resolution=Resolution.SPREAD)
 
 
-def _was_found(case: Case) -> bool:
+def _was_found(case: ClaimCase) -> bool:
     """Whether a finding is about the claim; of a suspect that is judged only by what is live nothing was proven."""
     return case.live_only and not case.claim.freed
 
 
-def _goes_on(case: Case) -> bool:
+def _goes_on(case: ClaimCase) -> bool:
     """Whether it may be another, ongoing transaction: the coordinator says so, and no end marker is known.
 
     What held the accused back may have been truncated, with no replica left that knows. Or all were copied from the
@@ -101,10 +101,10 @@ def hanging(where: str) -> Decision:
             text.
     """
     reason = f"{where}, by whose log all go, and no replica shows its end marker"
-    return Decision(Verdict.DISMISSED, FindingKind.READ_COMMITTED_FROZEN, reason, resolution=Resolution.SPREAD)
+    return Decision(ClaimState.DISMISSED, FindingKind.READ_COMMITTED_FROZEN, reason, resolution=Resolution.SPREAD)
 
 
-def agreed(case: Case, own: str) -> Decision:
+def agreed(case: ClaimCase, own: str) -> Decision:
     """Return the decision on a claim about a record's outcome, if all replicas that show an outcome show the same.
 
     The decision is healed if all are proven right, spread if all are proven wrong, else unsettled or unproven.
@@ -126,11 +126,11 @@ def agreed(case: Case, own: str) -> Decision:
     if _was_proven(case) and true_outcome(claim) not in (None, own):
         if case.absent:
             return case.unproven(reason)
-        return Decision(Verdict.DISMISSED, kind_of(own), reason, resolution=Resolution.SPREAD)
+        return Decision(ClaimState.DISMISSED, kind_of(own), reason, resolution=Resolution.SPREAD)
     return rightly_shown(case, reason)
 
 
-def older_everywhere(case: Case) -> Decision | None:
+def older_everywhere(case: ClaimCase) -> Decision | None:
     """Return the decision that a loss has spread, of a finding that a replica hides a committed record as aborted.
 
     It has spread if every replica shows a value of the key that is older than that record. Then none is right, whether
@@ -151,7 +151,7 @@ def _shows_older(claim: Claim, answer: ReplicaAnswer) -> bool:
     return is_past and answer.live is not None and answer.live.offset < claim.first_offset
 
 
-def rightly_shown(case: Case, reason: str) -> Decision:
+def rightly_shown(case: ClaimCase, reason: str) -> Decision:
     """Dismiss a claim whose accused shows the right outcome now: as healed if it shows the end marker that it lacked.
 
     Without that marker the outcome stays unproven. A later marker may have ended the transaction in the same way, and
@@ -166,7 +166,7 @@ def rightly_shown(case: Case, reason: str) -> Decision:
     return case.dismissed(reason, Resolution.HEALED if is_proven else Resolution.UNPROVEN)
 
 
-def _was_proven(case: Case) -> bool:
+def _was_proven(case: ClaimCase) -> bool:
     """Whether a finding proved it, or what was recorded of two replicas proves it by itself.
 
     An end marker that was read of another replica outweighs what the rest had shown: those that contradict it may have
@@ -179,7 +179,7 @@ def _was_proven(case: Case) -> bool:
     return case.live_only or (len(others) == 1 and recorded.outcomes.get(case.claim.broker, "") not in (*others, ""))
 
 
-def of_a_finding(case: Case, decision: Decision) -> Decision:
+def of_a_finding(case: ClaimCase, decision: Decision) -> Decision:
     """Return the decision on a finding whose accused no longer shows what was wrong: may the finding end?
 
     Other replicas may be wrong in the same way. The finding stays open if all replicas are wrong (spread), or may be
@@ -207,7 +207,7 @@ def of_a_finding(case: Case, decision: Decision) -> Decision:
     return _of_one_that_had_spread(case, decision, wrong)
 
 
-def _healed(case: Case, decision: Decision, *, is_lost: bool) -> Decision:
+def _healed(case: ClaimCase, decision: Decision, *, is_lost: bool) -> Decision:
     """Judge whether a difference that is gone has healed; of a value, whether what the key shows now is proven."""
     claim = case.claim
     if claim.kind not in KEY_KINDS:
@@ -236,7 +236,7 @@ def _is_settled(claim: Claim, key: KeyShown) -> bool:
     return is_claimed or shown.outcome not in (COMMITTED, ABORTED)
 
 
-def _of_one_that_had_spread(case: Case, decision: Decision, wrong: Sequence[bool | None]) -> Decision:
+def _of_one_that_had_spread(case: ClaimCase, decision: Decision, wrong: Sequence[bool | None]) -> Decision:
     offset = case.claim.first_offset
     if any(wrong):
         if decision.resolution is Resolution.SPREAD:
@@ -272,19 +272,19 @@ def _still_wrong(claim: Claim, alike: Sequence[ReplicaAnswer]) -> str:
     return f"{names(alike)} {verb(alike, does)} {what}"
 
 
-def _is_of_a_log_that_was_lost(case: Case) -> bool:
+def _is_of_a_log_that_was_lost(case: ClaimCase) -> bool:
     """Whether all answers say that the tombstone that proved the deletion is not part of the current log."""
     return case.claim.kind in TOMBSTONE_KINDS and not case.absent and is_proof_gone(case)
 
 
-def _lost_everywhere(case: Case) -> Decision:
+def _lost_everywhere(case: ClaimCase) -> Decision:
     return case.dismissed(
         f"no replica shows the record of offset {case.claim.first_offset} any more, nor a newer one of its key",
         Resolution.SPREAD,
     )
 
 
-def _shows_otherwise(case: Case) -> str | None:
+def _shows_otherwise(case: ClaimCase) -> str | None:
     """Return how the accused's value of the key differs from another replica's; None where they agree.
 
     Then it heals nothing that the accused's old value is superseded: the newer record may be wrong itself. Only what

@@ -8,12 +8,12 @@ from dataclasses import replace
 from parallax.evidence.atoms import Place
 from parallax.evidence.log import Belongs
 from parallax.findings.answers import Answers, MarkerShown, OpenTransaction, ReplicaAnswer
-from parallax.findings.claim import Claim, Recorded
+from parallax.findings.claim import Claim, RecordedByViews
 from parallax.findings.decide.case import (
-    Case,
+    ClaimCase,
+    ClaimState,
     Decision,
     Resolution,
-    Verdict,
     broker_list,
     names,
 )
@@ -27,7 +27,7 @@ from parallax.model import UNKNOWN, FindingKind
 from parallax.sides import Shows, Side
 
 
-def transaction(case: Case) -> Decision:
+def transaction(case: ClaimCase) -> Decision:
     """Return the decision on a claim about a transaction.
 
     The claim says that the accused holds it open, or has ended it in the wrong way.
@@ -56,12 +56,12 @@ def transaction(case: Case) -> Decision:
     return _open_no_more(case)
 
 
-def _open_no_more(case: Case) -> Decision:
+def _open_no_more(case: ClaimCase) -> Decision:
     """Decide on a transaction that the accused does not hold open, or does not any more."""
     return _unless_held_back(case, ended(case) if is_end_proven(case) else ended_somewhere(case))
 
 
-def _unless_held_back(case: Case, decision: Decision) -> Decision:
+def _unless_held_back(case: ClaimCase, decision: Decision) -> Decision:
     """Return a decision, unless it is that a finding has to wait for an accused that a transaction holds back by now.
 
     Then the finding is over. Until the transaction ends, nobody can say what became of the finding's own. A replica
@@ -70,7 +70,7 @@ def _unless_held_back(case: Case, decision: Decision) -> Decision:
     """
     claim, accused = case.claim, case.accused
     held = next((one for one in accused.open_transactions or () if accused.is_held_by(one)), None)
-    if not case.live_only or decision.verdict is not Verdict.PENDING or held is None:
+    if not case.live_only or decision.verdict is not ClaimState.PENDING or held is None:
         return decision
     gone = "does not hold the transaction open any more"
     if claim.kind not in OPEN_KINDS:
@@ -85,7 +85,7 @@ def _unless_held_back(case: Case, decision: Decision) -> Decision:
     return case.dismissed(reason, Resolution.UNPROVEN)
 
 
-def _is_cut_away(case: Case) -> bool:
+def _is_cut_away(case: ClaimCase) -> bool:
     """Whether the accused's log is another one than was read, at the claim's record, or all logs end below that.
 
     A transaction that the accused holds open below is another one, or has lost the record.
@@ -95,7 +95,7 @@ def _is_cut_away(case: Case) -> bool:
     return end_below or is_another_log(claim, case.accused)
 
 
-def _is_decided_no_more(case: Case) -> bool:
+def _is_decided_no_more(case: ClaimCase) -> bool:
     """Whether a transaction that the accused held open is open no more, and its log has decided nothing there since.
 
     Its log ends below, or the transaction's end marker is known to be cut.
@@ -105,7 +105,7 @@ def _is_decided_no_more(case: Case) -> bool:
     return accused.last_stable_offset <= claim.first_offset and (ends_below or case.end_replaced)
 
 
-def _has_truncated_its_end(case: Case) -> bool:
+def _has_truncated_its_end(case: ClaimCase) -> bool:
     """Whether the end marker that a replica contradicted, and no longer shows, belongs to a truncated log.
 
     If no replica that answers is seen to have held the marker, an absent one may have: the accused has shown it.
@@ -116,7 +116,7 @@ def _has_truncated_its_end(case: Case) -> bool:
     return belongs is Belongs.NO or (belongs is Belongs.PERHAPS and not case.absent)
 
 
-def _of_a_truncated_log(case: Case) -> Decision:
+def _of_a_truncated_log(case: ClaimCase) -> Decision:
     """Judge a claim whose recorded end marker is not, or not surely, part of the current log.
 
     Such a marker proves no replica wrong. What the replicas show now may differ all the same. If only no answering
@@ -124,17 +124,17 @@ def _of_a_truncated_log(case: Case) -> Decision:
     finding proved by it holds for no log any more. Then a state that all replicas share is no loss that has spread.
     """
     mark, is_gone = case.claim.marker_offset, rests_on(case) is Belongs.NO
-    claim = replace(case.claim, marker_offset=UNKNOWN, recorded=Recorded())
+    claim = replace(case.claim, marker_offset=UNKNOWN, recorded=RecordedByViews())
     case_without = replace(case, claim=claim, end_read=mark, end_replaced=is_gone)
     decision = transaction(case_without)
     unsure = case.absent and not case.live_only and not is_gone
-    if unsure and decision.verdict is Verdict.DISMISSED:
+    if unsure and decision.verdict is ClaimState.DISMISSED:
         return case.pending(f"{names(case.absent)} may know whether the end marker at offset {mark} was truncated")
-    if decision.verdict is Verdict.CONFIRMED and decision.kind in OPEN_KINDS and is_gone:
+    if decision.verdict is ClaimState.CONFIRMED and decision.kind in OPEN_KINDS and is_gone:
         # A replica that shows the marker has ended the transaction in the old log: it is no witness for this one.
         others = [a for a in case.others if not isinstance(a.at(mark), MarkerShown)]
         return transaction(replace(case_without, others=others))
-    if decision.verdict is not Verdict.CONFIRMED or decision.kind in OPEN_KINDS:
+    if decision.verdict is not ClaimState.CONFIRMED or decision.kind in OPEN_KINDS:
         return decision
     return replace(decision.undirected, proof_truncated=is_gone)
 
@@ -203,7 +203,7 @@ def _held(claim: Claim, answer: ReplicaAnswer) -> OpenTransaction | None:
     return answer.open_transaction(claim.producer_id, claim.transaction_start_offset, claim.marker_offset)
 
 
-def _holds_it(case: Case, answer: ReplicaAnswer) -> bool:
+def _holds_it(case: ClaimCase, answer: ReplicaAnswer) -> bool:
     """Whether a replica holds this transaction open, and not a later one of its producer.
 
     Where a lower end marker may have been cleaned everywhere, a transaction that begins further up may be another.
@@ -212,7 +212,7 @@ def _holds_it(case: Case, answer: ReplicaAnswer) -> bool:
     return held is not None and (held.start_offset <= case.claim.transaction_start_offset or is_end_proven(case))
 
 
-def _nameless(case: Case) -> Decision:
+def _nameless(case: ClaimCase) -> Decision:
     """Judge a claim whose transaction no replica has named; it is no divergence once the accused has caught up."""
     ahead = [a.broker for a in case.others if a.last_stable_offset > case.accused.last_stable_offset]
     if ahead:
@@ -220,7 +220,7 @@ def _nameless(case: Case) -> Decision:
     return case.unproven("its last stable offset is not behind that of the others")
 
 
-def _still_open(case: Case, held: OpenTransaction) -> Decision:
+def _still_open(case: ClaimCase, held: OpenTransaction) -> Decision:
     """Judge a transaction that the accused holds open: a divergence once it is past the end that another has."""
     claim, accused = case.claim, case.accused
     start = claim.transaction_start_offset
@@ -266,7 +266,7 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
     return case.confirmed(reason, FindingKind.MARKER_MISSING, sides=sides)
 
 
-def _about_to_end(case: Case) -> Decision | None:
+def _about_to_end(case: ClaimCase) -> Decision | None:
     """Wait where a replica no longer lists the transaction, but its end marker is above its high watermark.
 
     Its last stable offset is still at the transaction, so no reader is shown that end yet. The marker may belong to a
@@ -280,7 +280,7 @@ def _about_to_end(case: Case) -> Decision | None:
     )
 
 
-def _may_go_on(case: Case, held: OpenTransaction) -> Decision | None:
+def _may_go_on(case: ClaimCase, held: OpenTransaction) -> Decision | None:
     """Wait where replicas that do not list the transaction show nothing of it, and it may still be ongoing.
 
     A replica whose log was truncated may have got only what came after the transaction's first record. Then its holding
@@ -298,11 +298,11 @@ def _may_go_on(case: Case, held: OpenTransaction) -> Decision | None:
     return case.pending(f"{reason}: {names(closed)} may never have got its first record")
 
 
-def _is_recorded_to_have_ended(case: Case, held: OpenTransaction) -> bool:
+def _is_recorded_to_have_ended(case: ClaimCase, held: OpenTransaction) -> bool:
     return not case.claim.renamed and (_ended_by_record(case) or _ended_before(case, held))
 
 
-def _past_it(case: Case, is_open: Sequence[int], closed: Sequence[ReplicaAnswer]) -> list[int]:
+def _past_it(case: ClaimCase, is_open: Sequence[int], closed: Sequence[ReplicaAnswer]) -> list[int]:
     """Return the accused, and the others that hold the transaction open and have missed its end as well.
 
     A replica that has not reached the end marker may still get it. The leader may not: it gets nothing from anybody.
@@ -311,14 +311,14 @@ def _past_it(case: Case, is_open: Sequence[int], closed: Sequence[ReplicaAnswer]
     return sorted(past.intersection(is_open) | {case.accused.broker})
 
 
-def _is_nobodys_fault(case: Case, held: OpenTransaction, closed: Sequence[ReplicaAnswer]) -> bool:
+def _is_nobodys_fault(case: ClaimCase, held: OpenTransaction, closed: Sequence[ReplicaAnswer]) -> bool:
     """Whether a transaction has ended, but its end marker was never in a log that may be the partition's."""
     if not closed:
         return _ended_by_coordinator(case) and not _ended_by_record(case)
     return _past_the_marker(case.claim, case.accused, closed) and _had_ended(case, held)
 
 
-def _had_ended(case: Case, held: OpenTransaction) -> bool:
+def _had_ended(case: ClaimCase, held: OpenTransaction) -> bool:
     """Whether a replica that holds the transaction open had ended it once, in a log that was truncated since.
 
     The cleaner never removes what is open. So if a replica's log reaches down to the transaction's first record and
@@ -341,7 +341,7 @@ def _knew(claim: Claim, answer: ReplicaAnswer) -> bool:
     return answer.open_transactions is not None and reaches and is_its_log
 
 
-def _closed(case: Case) -> list[ReplicaAnswer]:
+def _closed(case: ClaimCase) -> list[ReplicaAnswer]:
     """Return the other replicas that must have seen the transaction end: they do not list it as open."""
     return [a for a in case.others if _knew(case.claim, a) and _held(case.claim, a) is None]
 
@@ -352,7 +352,7 @@ def _never_got(claim: Claim, answer: ReplicaAnswer) -> bool:
     return claim.recorded.uncompacted and answer.lacks(start)
 
 
-def _ended_by_coordinator(case: Case) -> bool:
+def _ended_by_coordinator(case: ClaimCase) -> bool:
     """Whether the coordinator, asked first, had ended the producer's transactions, and the accused is past that.
 
     The coordinator is asked only where no replica can say. The markers were below the leader's high watermark then.
@@ -364,7 +364,7 @@ def _ended_by_coordinator(case: Case) -> bool:
     return leader == case.accused.broker or any(case.accused.high_watermark >= mark for mark in leading)
 
 
-def _ended_by_record(case: Case) -> bool:
+def _ended_by_record(case: ClaimCase) -> bool:
     """Whether another replica was recorded to show the end marker, and the accused is past it."""
     claim = case.claim
     replaced = {a.broker for a in case.others if is_another_log(claim, a)}
@@ -372,7 +372,7 @@ def _ended_by_record(case: Case) -> bool:
     return bool(recorded) and UNKNOWN < claim.marker_offset < case.accused.high_watermark
 
 
-def _ended_before(case: Case, held: OpenTransaction) -> bool:
+def _ended_before(case: ClaimCase, held: OpenTransaction) -> bool:
     """Whether a replica was read to hold the end of the transaction, in the very log that all hold open now.
 
     The transaction began in what that replica had read when its last stable offset was past it, so it had the end

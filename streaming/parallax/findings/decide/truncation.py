@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from parallax.findings.answers import ReplicaAnswer
 from parallax.findings.claim import Claim
-from parallax.findings.decide.case import Case, Decision, broker_list
+from parallax.findings.decide.case import ClaimCase, Decision, broker_list
 
 
-def truncated(case: Case) -> Decision:
+def truncated(case: ClaimCase) -> Decision:
     """Return the decision on a claim that the accused's log was truncated below an offset that it had shown.
 
     Leader epochs prove it. They only grow along a log, and neither cleaning nor copying changes them. Example: a
@@ -19,7 +19,7 @@ def truncated(case: Case) -> Decision:
     return replace(_truncated(case), lost_epoch=case.claim.lost_epoch)
 
 
-def _truncated(case: Case) -> Decision:
+def _truncated(case: ClaimCase) -> Decision:
     claim, accused = case.claim, case.accused
     if accused.log_start_offset >= claim.lost_to:
         return case.dismissed(f"offset {claim.lost_to - 1} is below the log start of broker {accused.broker}")

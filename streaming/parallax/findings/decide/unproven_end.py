@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from parallax.findings.decide.case import Case, Decision, Verdict
+from parallax.findings.decide.case import ClaimCase, ClaimState, Decision
 from parallax.findings.decide.lineage import is_another_log
 from parallax.findings.decide.outcomes import ended
 from parallax.kinds import OUTCOME_KINDS
 from parallax.model import NOBODY, UNKNOWN
 
 
-def is_end_proven(case: Case) -> bool:
+def is_end_proven(case: ClaimCase) -> bool:
     """Whether the claim's end marker is proven to be the one that ended its transaction.
 
     It is if all offsets between the record and the marker were read before a lower marker could be cleaned there. It is
@@ -25,7 +25,7 @@ def is_end_proven(case: Case) -> bool:
     return bool(not claim.recorded.end_unproven or was_proven) or not has_room(case)
 
 
-def has_room(case: Case) -> bool:
+def has_room(case: ClaimCase) -> bool:
     """Whether an end marker of the transaction may have been cleaned unread at one of the `Claim.before_end`.
 
     It may not if replicas hold a record, or another producer's marker, at each of these offsets.
@@ -37,7 +37,7 @@ def has_room(case: Case) -> bool:
     return claim.before_end is None or not held.issuperset(claim.before_end)
 
 
-def ended_somewhere(case: Case) -> Decision:
+def ended_somewhere(case: ClaimCase) -> Decision:
     """Return the decision on a claim about an outcome if the claim's end marker may not have ended the transaction.
 
     The decision is made without that marker, and accuses nobody. A lower marker may have ended the transaction, and may
@@ -45,6 +45,6 @@ def ended_somewhere(case: Case) -> Decision:
     """
     claim = replace(case.claim, marker_offset=UNKNOWN, recorded=replace(case.claim.recorded, markers={}))
     decision = ended(replace(case, claim=claim, end_read=case.claim.marker_offset))
-    if decision.verdict is Verdict.CONFIRMED or decision.was_shown:
+    if decision.verdict is ClaimState.CONFIRMED or decision.was_shown:
         return decision.undirected
     return decision

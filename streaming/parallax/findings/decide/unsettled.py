@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from parallax.findings.answers import ABORTED, COMMITTED, Answers, KeyShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Differed
-from parallax.findings.decide.case import Case, Decision, Resolution, names, values_shown
+from parallax.findings.decide.case import ClaimCase, Decision, Resolution, names, values_shown
 from parallax.findings.decide.content import held_at, replacing_epoch
 from parallax.findings.decide.lineage import is_proof_gone
 from parallax.kinds import KEY_KINDS, KINDS, Family
@@ -61,7 +61,7 @@ def differs_anew(before: Differed | None, answers: Answers) -> bool:
     )
 
 
-def agreed(case: Case, decision: Decision) -> Decision:
+def agreed(case: ClaimCase, decision: Decision) -> Decision:
     """Return the decision on a finding of a difference without direction, if the difference seems to be gone.
 
     The finding ends only if it is proven that all replicas are right, or if they show only what was written later.
@@ -87,7 +87,7 @@ def _unless_traceless(resolution: Resolution) -> Resolution:
     return Resolution.AGREED if resolution is Resolution.HEALED else resolution
 
 
-def _one_key(case: Case, decision: Decision) -> Decision:
+def _one_key(case: ClaimCase, decision: Decision) -> Decision:
     """Judge a key: all replicas must show the same, and it must be proven or newer than all that differed."""
     claim, everyone = case.claim, (case.accused, *case.others)
     keys = [a.key for a in everyone if a.key is not None]
@@ -137,7 +137,7 @@ def _deletes(key: KeyShown, before: Differed) -> bool:
     )
 
 
-def _was_truncated(case: Case) -> str | None:
+def _was_truncated(case: ClaimCase) -> str | None:
     """Say that the cluster has given up the log that differed: every log is of a newer epoch there by now; else None.
 
     The leader's log is the cluster's: followers truncate what departs from it, and fetch what they lack behind that.
@@ -152,7 +152,7 @@ def _was_truncated(case: Case) -> str | None:
     return f"what was shown at offset {claim.offset} was truncated: every log is of a newer leader epoch from there on"
 
 
-def _one_offset(case: Case, decision: Decision) -> Decision:
+def _one_offset(case: ClaimCase, decision: Decision) -> Decision:
     """Judge an offset that all hold alike: they are right if a newer leader epoch has replaced all other records.
 
     Once the record is gone, the cleaner has removed it for a newer record of its key, if all were of one key.

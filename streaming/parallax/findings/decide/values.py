@@ -10,10 +10,10 @@ from parallax.evidence.log import Belongs
 from parallax.findings.answers import ABORTED, COMMITTED, KeyShown, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.decide.case import (
-    Case,
+    ClaimCase,
+    ClaimState,
     Decision,
     Resolution,
-    Verdict,
     broker_list,
     names,
     shows_deleted,
@@ -35,7 +35,7 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
 from parallax.sides import Shows, Side, standing
 
 
-def latest_value(case: Case) -> Decision:
+def latest_value(case: ClaimCase) -> Decision:
     """Return the decision on a claim about the latest value of a key, or about a missing record without a key.
 
     A replica is accused only if another replica shows a surely committed record of the key that is newer than the
@@ -58,15 +58,15 @@ def latest_value(case: Case) -> Decision:
         return case.pending(f"broker {accused.broker}: {accused.key_error or 'the key was not read'}")
     live = accused.key.live
     decision = _accused_lacks(case) if live is None else _accused_shows(case, live)
-    if decision.verdict is Verdict.CONFIRMED and _may_be_explained_by_outcome(claim, accused):
+    if decision.verdict is ClaimState.CONFIRMED and _may_be_explained_by_outcome(claim, accused):
         return replace(decision, lone_witness=True)
-    if decision.verdict is Verdict.PENDING and claim.broker == NOBODY:
+    if decision.verdict is ClaimState.PENDING and claim.broker == NOBODY:
         # Until it is decided they may show what another finding has proven wrong.
         return replace(decision, sides={side: tuple(brokers) for side, brokers in values_shown(case).items()})
     return decision
 
 
-def _not_shown_yet(case: Case) -> Decision:
+def _not_shown_yet(case: ClaimCase) -> Decision:
     """Judge an accused that does not yet show its consumers the claim's offset.
 
     It has not missed a tombstone that its log holds: its log was replaced since it was read to lack it.
@@ -80,7 +80,7 @@ def _not_shown_yet(case: Case) -> Decision:
     return _in_a_shorter_log(case) or case.pending(not_shown)
 
 
-def _in_a_shorter_log(case: Case) -> Decision | None:
+def _in_a_shorter_log(case: ClaimCase) -> Decision | None:
     """Judge a key whose record was truncated, where the current log has not reached its offset again.
 
     Nothing that was read of that record proves anything then. The key is compared where all that answer have come
@@ -98,7 +98,7 @@ def _in_a_shorter_log(case: Case) -> Decision | None:
     return replace(case.differs(sides, kind=FindingKind.VISIBILITY_MISMATCH), proof_truncated=True)
 
 
-def _above(case: Case, start: int) -> Case:
+def _above(case: ClaimCase, start: int) -> ClaimCase:
     """Return the case without the values below an offset, where a replica shows none of its key from there on.
 
     Retention had deleted up to there on some replica, and deletes at its own time on each: nothing is compared below.
@@ -133,7 +133,7 @@ def _may_be_explained_by_outcome(claim: Claim, accused: ReplicaAnswer) -> bool:
     return lists_as_aborted(claim, accused, claim.offset)
 
 
-def _accused_shows(case: Case, live: RecordShown) -> Decision:
+def _accused_shows(case: ClaimCase, live: RecordShown) -> Decision:
     """Judge an accused that shows a live value: it is stale where another has deleted or replaced it."""
     claim, accused = case.claim, case.accused
     if live.offset >= claim.offset and claim.kind is FindingKind.VISIBILITY_MISMATCH:
@@ -161,7 +161,7 @@ def _accused_shows(case: Case, live: RecordShown) -> Decision:
     return decision
 
 
-def _is_recorded_as_deleted(case: Case) -> bool:
+def _is_recorded_as_deleted(case: ClaimCase) -> bool:
     """Whether the tombstone that was read proves it, though nobody that can be asked now has deleted the key.
 
     That counts where a replica that cannot be asked may have shown it. Otherwise all show what the accused shows.
@@ -169,7 +169,7 @@ def _is_recorded_as_deleted(case: Case) -> bool:
     return case.claim.proves_deletion and not case.live_only and bool(case.absent) and rests_on(case) is Belongs.YES
 
 
-def _is_of_the_only_one_left(case: Case) -> bool:
+def _is_of_the_only_one_left(case: ClaimCase) -> bool:
     """Whether the only replica left is the accused, and others had proven it wrong: by a finding, or by readings.
 
     A suspect that a finding has left is proven by that finding, unless its accused has healed.
@@ -183,7 +183,7 @@ def _all_show_a_value(others: Sequence[ReplicaAnswer]) -> bool:
     return bool(others) and all(other.live is not None for other in others)
 
 
-def _shown_against_others(case: Case, live: RecordShown) -> Decision:
+def _shown_against_others(case: ClaimCase, live: RecordShown) -> Decision:
     """Judge a value that the accused shows and others lack, where no tombstone is known: either may be right.
 
     It is a difference only if the accused, asked after another, is as far as that one was. Whatever had deleted the
@@ -212,7 +212,7 @@ def _shown_against_others(case: Case, live: RecordShown) -> Decision:
     return replace(_without_direction(case, reason), lone_witness=live.outcome == COMMITTED)
 
 
-def _shown_against_older(case: Case, live: RecordShown, older: list[ReplicaAnswer]) -> Decision:
+def _shown_against_older(case: ClaimCase, live: RecordShown, older: list[ReplicaAnswer]) -> Decision:
     """Judge a value that the accused shows, while others that have passed it show an older one: one has lost it."""
     reason = f"broker {case.accused.broker} shows the key's value of offset {live.offset}; {names(older)}, past it, "
     reason += "an older one"
@@ -224,7 +224,7 @@ def _shown_against_older(case: Case, live: RecordShown, older: list[ReplicaAnswe
             return _without_direction(case, reason)
 
 
-def _waited_for(case: Case, live: RecordShown) -> int:
+def _waited_for(case: ClaimCase, live: RecordShown) -> int:
     """Return how far a replica must have come before an older value that it shows says anything.
 
     That is as far as all others. It may have copied the log of any of them after the value had been replaced there. For
@@ -242,7 +242,7 @@ def _shows_an_older_one(other: ReplicaAnswer, live: RecordShown) -> bool:
     return other.log_start_offset <= other.live.offset < live.offset < other.last_stable_offset
 
 
-def _shows_older(case: Case, live: RecordShown, other: ReplicaAnswer, theirs: RecordShown) -> Decision:
+def _shows_older(case: ClaimCase, live: RecordShown, other: ReplicaAnswer, theirs: RecordShown) -> Decision:
     """Judge an accused that shows an older value than another: it is wrong, if the newer one was surely committed.
 
     Something may have replaced the newer value in the log that the accused copied. It lay below the last stable offset
@@ -268,7 +268,7 @@ def _shows_older(case: Case, live: RecordShown, other: ReplicaAnswer, theirs: Re
     return replace(_without_direction(case, reason), lone_witness=theirs.outcome == COMMITTED)
 
 
-def _shows_an_older_value(case: Case, reason: str, stale: ReplicaAnswer) -> Decision:
+def _shows_an_older_value(case: ClaimCase, reason: str, stale: ReplicaAnswer) -> Decision:
     """Accuse a replica that shows an older value than another, where every replica shows one of these two.
 
     The newer value proves that the older one is not the latest. It does not prove that itself is: a replica that shows
@@ -284,7 +284,7 @@ def _shows_an_older_value(case: Case, reason: str, stale: ReplicaAnswer) -> Deci
     return _without_direction(case, reason)
 
 
-def _resurrected(case: Case, live: RecordShown, other: ReplicaAnswer | None) -> Decision:
+def _resurrected(case: ClaimCase, live: RecordShown, other: ReplicaAnswer | None) -> Decision:
     """Judge a value that the accused shows and another has deleted: it is wrong, if a tombstone proves it.
 
     The tombstone must be shown now, or have been read when the suspect was raised, and must be surely committed. A
@@ -308,7 +308,7 @@ def _resurrected(case: Case, live: RecordShown, other: ReplicaAnswer | None) -> 
     return replace(decision, lone_witness=shown is not None and shown.outcome == COMMITTED)
 
 
-def _accused_lacks(case: Case) -> Decision:
+def _accused_lacks(case: ClaimCase) -> Decision:
     """Judge an accused without a value: a difference if another shows one, and nothing on the accused explains it.
 
     What deleted it on the accused lay below the accused's last stable offset. Another replica that shows the value, was
@@ -340,7 +340,7 @@ def _accused_lacks(case: Case) -> Decision:
     return _undecided_key(case, f"no other replica shows a live value of the key at offset {claim.offset}")
 
 
-def _shown_by_others(case: Case, key: KeyShown) -> tuple[Decision | None, list[ReplicaAnswer]]:
+def _shown_by_others(case: ClaimCase, key: KeyShown) -> tuple[Decision | None, list[ReplicaAnswer]]:
     """Judge a value that another shows and the accused lacks; return also those that show one and are behind."""
     claim, accused = case.claim, case.accused
     behind = []
@@ -361,7 +361,7 @@ def _shown_by_others(case: Case, key: KeyShown) -> tuple[Decision | None, list[R
     return None, behind
 
 
-def _tombstone_against_older(case: Case, key: KeyShown) -> Decision | None:
+def _tombstone_against_older(case: ClaimCase, key: KeyShown) -> Decision | None:
     """Judge a value older than the claim's tombstone that another still shows, and that the accused lacks.
 
     It is for a claim that accuses nobody; the accused was asked last. A replica that lacks the tombstone was read as
@@ -386,7 +386,7 @@ def _tombstone_against_older(case: Case, key: KeyShown) -> Decision | None:
     )
 
 
-def _deleted_on_the_accused(case: Case, tombstone: RecordShown) -> Decision:
+def _deleted_on_the_accused(case: ClaimCase, tombstone: RecordShown) -> Decision:
     """Judge an accused that shows a tombstone behind the record: it lacks nothing, but another may be stale.
 
     That is a difference where the other replica is past the tombstone, and as far as all, the leader included. Whatever
@@ -410,12 +410,12 @@ def _deleted_on_the_accused(case: Case, tombstone: RecordShown) -> Decision:
     return replace(_without_direction(case, shown), lone_witness=tombstone.outcome == COMMITTED)
 
 
-def _without_direction(case: Case, reason: str) -> Decision:
+def _without_direction(case: ClaimCase, reason: str) -> Decision:
     decision = case.differs(values_shown(case), reason, FindingKind.VISIBILITY_MISMATCH)
     return replace(decision, proof_truncated=is_proof_replaced(case))
 
 
-def _undecided_key(case: Case, reason: str) -> Decision:
+def _undecided_key(case: ClaimCase, reason: str) -> Decision:
     """Dismiss the claim only if every other replica was read as far as it needs; wait otherwise."""
     live = case.accused.live
     lacks = case.claim.kind not in TOMBSTONE_KINDS
@@ -439,7 +439,7 @@ def _undecided_key(case: Case, reason: str) -> Decision:
     return case.unproven(reason)
 
 
-def _missing_offset(case: Case) -> Decision:
+def _missing_offset(case: ClaimCase) -> Decision:
     """Judge an absence by its offset alone: in a log that is not compacted, no record goes away alone."""
     claim, accused = case.claim, case.accused
     if accused.last_stable_offset <= claim.offset:

@@ -176,9 +176,9 @@ class TestTheClock:
 
 
 class TestAllThatStandWhereOneHadComeBy:
-    ENDED = progress.Ended(to=40, below=60, start=0, epoch=4, broker=1)
+    ENDED = progress.EndedTo(to=40, below=60, start=0, epoch=4, broker=1)
 
-    def ticks(self, ended: progress.Ended = ENDED) -> Ticks:
+    def ticks(self, ended: progress.EndedTo = ENDED) -> Ticks:
         made = Ticks()
         made.ended = ended
         return made
@@ -211,7 +211,7 @@ class TestAllThatStandWhereOneHadComeBy:
         slot: int = 0,
         *,
         start: int = 10,
-        ended: progress.Ended = ENDED,
+        ended: progress.EndedTo = ENDED,
         missed: int = NEVER,
         missed_by: int = 0,
         producer_id: int = 9,

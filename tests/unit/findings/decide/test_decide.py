@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from parallax.findings.answers import Answers, MarkerShown, RecordShown, ReplicaAnswer
-from parallax.findings.claim import Claim, Recorded
-from parallax.findings.decide import Resolution, Verdict, decide
+from parallax.findings.claim import Claim, RecordedByViews
+from parallax.findings.decide import ClaimState, Resolution, decide
 from parallax.model import FindingKind, Rule
 from tests.builders.answers import OPEN, PRODUCER, answers, holding, record, replica, shows, silent
 from tests.builders.claims import claim, of_offset
@@ -18,11 +18,11 @@ from tests.unit.findings.decide.answered import outcome_of
 class TestAnyKind:
     @pytest.mark.parametrize("kind", list(FindingKind))
     def test_stays_pending_while_the_accused_cannot_be_asked(self, kind: FindingKind) -> None:
-        assert outcome_of(claim(kind, key_hash_lo=1), replica(1), silent(2), replica(3)) is Verdict.PENDING
+        assert outcome_of(claim(kind, key_hash_lo=1), replica(1), silent(2), replica(3)) is ClaimState.PENDING
 
     @pytest.mark.parametrize("kind", list(FindingKind))
     def test_is_dismissed_when_its_object_is_gone(self, kind: FindingKind) -> None:
-        assert decide(claim(kind), Answers({}, gone="the topic is deleted")).verdict is Verdict.DISMISSED
+        assert decide(claim(kind), Answers({}, gone="the topic is deleted")).verdict is ClaimState.DISMISSED
 
     @pytest.mark.parametrize("kind", list(FindingKind))
     def test_is_never_confirmed_by_the_accused_alone(self, kind: FindingKind) -> None:
@@ -39,7 +39,7 @@ class TestAnyKind:
                 got = outcome_of(
                     claim(kind, key_hash_lo=key), silent(1), replace(accused, last_stable_offset=lso), silent(3)
                 )
-                assert got is not Verdict.CONFIRMED
+                assert got is not ClaimState.CONFIRMED
 
 
 class TestResolution:
@@ -47,12 +47,12 @@ class TestResolution:
 
     c2a = claim(
         FindingKind.COMMITTED_RECORD_ABORTED,
-        recorded=Recorded(outcomes={1: "committed", 2: "aborted", 3: "committed"}),
+        recorded=RecordedByViews(outcomes={1: "committed", 2: "aborted", 3: "committed"}),
     )
 
     def resolution(self, c: Claim, *replicas: ReplicaAnswer) -> Resolution:
         got = decide(c, answers(*replicas), live_only=True)
-        assert got.verdict is Verdict.DISMISSED
+        assert got.verdict is ClaimState.DISMISSED
         return got.resolution
 
     def test_replicas_that_agree_live_are_healed_where_the_accused_shows_the_end_marker(self) -> None:
@@ -60,7 +60,7 @@ class TestResolution:
         marker = MarkerShown(20, PRODUCER, "commit")
         ended = replace(agree[1], markers=(marker,))
         assert self.resolution(self.c2a, agree[0], ended, agree[2]) is Resolution.HEALED
-        recorded = replace(self.c2a, recorded=Recorded(markers={1: "commit"}))
+        recorded = replace(self.c2a, recorded=RecordedByViews(markers={1: "commit"}))
         assert self.resolution(recorded, holding(1, "aborted"), ended, agree[2]) is Resolution.HEALED
         for other in (replace(marker, offset=30), replace(marker, producer_id=PRODUCER + 1)):
             agree[1] = replace(ended, markers=(other,))
@@ -68,7 +68,7 @@ class TestResolution:
 
     def test_a_finding_that_had_spread_ends_so_as_well(self) -> None:
         agree = [holding(b, "committed") for b in (1, 2, 3)]
-        c = claim(FindingKind.READ_COMMITTED_FROZEN, spread=True, recorded=Recorded(markers={1: "commit"}))
+        c = claim(FindingKind.READ_COMMITTED_FROZEN, spread=True, recorded=RecordedByViews(markers={1: "commit"}))
         assert self.resolution(c, *agree) is Resolution.UNPROVEN
 
     def test_a_record_that_compaction_took_from_the_accused_is_not_healed(self) -> None:
@@ -99,7 +99,7 @@ class TestResolution:
         assert self.resolution(self.c2a, *agree) is Resolution.SPREAD
         c = replace(self.c2a, kind=FindingKind.MARKER_MISSING)
         assert self.resolution(c, *agree) is Resolution.AGREED, "nobody was read to end it"
-        c = replace(c, recorded=Recorded(markers={1: "abort"}))
+        c = replace(c, recorded=RecordedByViews(markers={1: "abort"}))
         assert self.resolution(c, *agree) is Resolution.UNPROVEN, "a later transaction may be part of it there"
 
     def test_a_deleted_record_that_all_replicas_were_copied_from_is_not_healed(self) -> None:
@@ -127,7 +127,7 @@ class TestResolution:
         c = of_2.asked_last(1)
         left = [shows(1, record(10)), shows(3, others)]
         got = decide(c, replace(answers(*left), gone="broker 2 holds no replica", pivot=1), live_only=True)
-        assert (got.verdict, got.resolution) == (Verdict.DISMISSED, found)
+        assert (got.verdict, got.resolution) == (ClaimState.DISMISSED, found)
         held_back = replace(left[0], last_stable_offset=5)
         got = decide(c, replace(answers(held_back, left[1]), gone="broker 2 holds no replica", pivot=1), live_only=True)
-        assert (got.verdict is Verdict.PENDING) == (others is not None), "1 may show the same"
+        assert (got.verdict is ClaimState.PENDING) == (others is not None), "1 may show the same"

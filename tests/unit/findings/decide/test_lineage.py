@@ -10,8 +10,8 @@ import pytest
 from parallax.evidence.atoms import Place
 from parallax.evidence.log import Belongs
 from parallax.findings.answers import Answers, ReplicaAnswer
-from parallax.findings.claim import Claim, Recorded
-from parallax.findings.decide.case import Case, values_as_far_as_read
+from parallax.findings.claim import Claim, RecordedByViews
+from parallax.findings.decide.case import ClaimCase, values_as_far_as_read
 from parallax.findings.decide.lineage import has_cut_the_end, has_lost_its_end, is_another_log, rests_on
 from parallax.model import FindingKind
 from parallax.sides import Shows, Side
@@ -19,19 +19,19 @@ from tests.builders.answers import PRODUCER, marker, record, replica, shows, sil
 from tests.builders.claims import claim, of_key
 
 EPOCH = 4
-ENDED = claim(FindingKind.MARKER_MISSING, recorded=Recorded(leader_epoch=EPOCH, ends={2: f"20:{EPOCH}"}))
+ENDED = claim(FindingKind.MARKER_MISSING, recorded=RecordedByViews(leader_epoch=EPOCH, ends={2: f"20:{EPOCH}"}))
 """Its end marker was read at 20 of epoch 4, and its first record at 10."""
-DELETED = of_key(FindingKind.DELETED_RECORD_RESURRECTED, offset=20, recorded=Recorded(leader_epoch=EPOCH))
+DELETED = of_key(FindingKind.DELETED_RECORD_RESURRECTED, offset=20, recorded=RecordedByViews(leader_epoch=EPOCH))
 
 
 def known(broker: int, end: int, **fields: Any) -> ReplicaAnswer:
     return replica(broker, epoch_ends={EPOCH: end}, epochs_known=frozenset({EPOCH}), **fields)
 
 
-def case(c: Claim, *asked: ReplicaAnswer, leader: int = 1) -> Case:
+def case(c: Claim, *asked: ReplicaAnswer, leader: int = 1) -> ClaimCase:
     there = [one for one in asked if one.error is None]
     absent = [one for one in asked if one.error is not None]
-    return Case(c, there[0], there[1:], absent, Answers({}, leader=leader), False)
+    return ClaimCase(c, there[0], there[1:], absent, Answers({}, leader=leader), False)
 
 
 @pytest.mark.parametrize("c", [ENDED, DELETED], ids=["an end marker", "a tombstone"])

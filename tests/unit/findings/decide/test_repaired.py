@@ -8,7 +8,7 @@ import pytest
 
 from parallax.findings.answers import MarkerShown, ReplicaAnswer
 from parallax.findings.claim import Claim
-from parallax.findings.decide import Decision, Resolution, Verdict, decide
+from parallax.findings.decide import ClaimState, Decision, Resolution, decide
 from parallax.model import FindingKind
 from tests.builders.answers import PRODUCER, answers, marker, record, shows, silent
 from tests.builders.claims import claim
@@ -42,8 +42,8 @@ def test_a_log_that_was_seen_to_be_replaced_and_shows_what_the_others_show_is_he
 @pytest.mark.parametrize("c", [SHOWN, HIDDEN], ids=["shown", "hidden"])
 def test_a_value_that_another_is_found_to_show_though_deleted_keeps_none_open_that_lacks_it(c: Claim) -> None:
     stale = shows(1, record(10))
-    assert ended(c, stale, *NONE[1:], recreated=True).verdict is Verdict.CONFIRMED
-    for deleted_at, found in ((10, Verdict.CONFIRMED), (11, Verdict.DISMISSED)):
+    assert ended(c, stale, *NONE[1:], recreated=True).verdict is ClaimState.CONFIRMED
+    for deleted_at, found in ((10, ClaimState.CONFIRMED), (11, ClaimState.DISMISSED)):
         assert ended(replace(c, deleted_at=deleted_at), stale, *NONE[1:]).verdict is found
     healed = ended(replace(c, deleted_at=11), stale, *NONE[1:], recreated=True)
     assert healed.resolution is Resolution.HEALED
@@ -63,7 +63,7 @@ def test_a_log_that_begins_above_the_record_lost_it_to_retention() -> None:
 
 
 def test_nothing_is_healed_while_a_replica_is_away_or_its_key_was_not_read_whole() -> None:
-    assert ended(SHOWN, NONE[0], NONE[1], silent(3)).verdict is Verdict.PENDING
+    assert ended(SHOWN, NONE[0], NONE[1], silent(3)).verdict is ClaimState.PENDING
     above = [replace(a, log_start_offset=11) for a in NONE[:2]]
     assert ended(SHOWN, *above, silent(3)).resolution is Resolution.DELETED
     partly = shows(3, None, complete=False)
@@ -72,7 +72,7 @@ def test_nothing_is_healed_while_a_replica_is_away_or_its_key_was_not_read_whole
 
 def test_its_end_marker_heals_nothing_while_a_replica_is_away_that_may_show_another_value() -> None:
     marked = replace(NONE[1], markers=(marker(),))
-    assert ended(HIDDEN, NONE[0], marked, silent(3)).verdict is Verdict.PENDING
+    assert ended(HIDDEN, NONE[0], marked, silent(3)).verdict is ClaimState.PENDING
 
 
 def test_a_suspect_was_never_shown_to_hold_and_is_not_healed() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from parallax.findings import summary
 from parallax.findings.answers import CoordinatorAnswer, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
-from parallax.findings.claim import Claim, HadEnded, Recorded
-from parallax.findings.decide import Decision, Resolution, Verdict, decide
+from parallax.findings.claim import Claim, HadEnded, RecordedByViews
+from parallax.findings.decide import ClaimState, Decision, Resolution, decide
 from parallax.model import FindingKind
 from tests.builders.answers import NOTHING, OPEN, PRODUCER, answers, holding, record, replica, shows, silent
 from tests.builders.claims import claim, of_key
@@ -31,12 +31,12 @@ def found(c: Claim, *replicas: ReplicaAnswer, **fields: object) -> Decision:
     return decide(c, answers(*replicas, **fields), live_only=True)
 
 
-def ended(decision: Decision) -> tuple[Verdict, Resolution]:
+def ended(decision: Decision) -> tuple[ClaimState, Resolution]:
     return decision.verdict, decision.resolution
 
 
-SPREAD = (Verdict.DISMISSED, Resolution.SPREAD)
-OVER = (Verdict.DISMISSED, Resolution.SUPERSEDED)
+SPREAD = (ClaimState.DISMISSED, Resolution.SPREAD)
+OVER = (ClaimState.DISMISSED, Resolution.SUPERSEDED)
 
 
 class TestAMarkerThatIsMissingOnAll:
@@ -61,8 +61,10 @@ class TestAMarkerThatIsMissingOnAll:
         held = {b: {10: record()} if b in held_by else {} for b in (1, 2)}
         given = stuck(1, uncommitted=held[1], **asked), stuck(2, uncommitted=held[2], **asked), replica(3)
         assert decide(FROZEN, answers(*given)).has_spread is spread
-        assert decide(FROZEN, answers(*given, leader=3)).verdict is Verdict.CONFIRMED
-        assert decide(FROZEN, answers(stuck(1), stuck(2), replica(3))).verdict is Verdict.CONFIRMED, "it was not asked"
+        assert decide(FROZEN, answers(*given, leader=3)).verdict is ClaimState.CONFIRMED
+        assert decide(FROZEN, answers(stuck(1), stuck(2), replica(3))).verdict is ClaimState.CONFIRMED, (
+            "it was not asked"
+        )
 
     def test_that_only_the_coordinator_knows_to_be_ended_is_nobodys_fault_if_the_leader_lags(
         self,
@@ -72,19 +74,19 @@ class TestAMarkerThatIsMissingOnAll:
         for leader, spread in ((1, True), (3, False)):
             got = decide(FROZEN, answers(stuck(1), stuck(2), above, coordinator=ended_long_ago, leader=leader))
             assert got.has_spread is spread
-            assert spread or got.verdict is Verdict.CONFIRMED
+            assert spread or got.verdict is ClaimState.CONFIRMED
 
     def test_is_frozen_from_then_on_whatever_it_was_before(self) -> None:
         got = found(claim(FindingKind.MARKER_MISSING), stuck(1), stuck(2), stuck(3))
         assert (ended(got), got.kind) == (SPREAD, FindingKind.READ_COMMITTED_FROZEN)
 
     def test_is_proven_for_a_suspect_by_a_marker_that_was_recorded(self) -> None:
-        recorded = replace(FROZEN, recorded=Recorded(markers={1: "abort"}))
+        recorded = replace(FROZEN, recorded=RecordedByViews(markers={1: "abort"}))
         assert ended(decide(recorded, answers(stuck(1), stuck(2), stuck(3)))) == SPREAD
 
     def test_a_transaction_that_nothing_says_has_ended_is_merely_long(self) -> None:
         got = decide(claim(FindingKind.MARKER_MISSING), answers(stuck(1), stuck(2), stuck(3)))
-        assert ended(got) == (Verdict.DISMISSED, Resolution.UNPROVEN)
+        assert ended(got) == (ClaimState.DISMISSED, Resolution.UNPROVEN)
 
     def test_another_transaction_that_is_open_on_all_by_now_is_merely_long(self) -> None:
         another = (OpenTransaction(PRODUCER + 1, start_offset=40),)
@@ -93,7 +95,7 @@ class TestAMarkerThatIsMissingOnAll:
 
     def test_one_that_is_away_may_be_right_still(self) -> None:
         got = found(FROZEN, stuck(1), stuck(2), silent(3))
-        assert got.verdict is Verdict.CONFIRMED
+        assert got.verdict is ClaimState.CONFIRMED
         assert "on every replica that answered" in got.reason
 
     def test_the_only_replica_that_is_left_is_every_replica(self) -> None:
@@ -103,7 +105,7 @@ class TestAMarkerThatIsMissingOnAll:
         assert not merely_long.has_spread
 
     def test_one_that_has_ended_it_is_another_side(self) -> None:
-        assert found(FROZEN, replica(1), stuck(2), stuck(3)).verdict is Verdict.CONFIRMED
+        assert found(FROZEN, replica(1), stuck(2), stuck(3)).verdict is ClaimState.CONFIRMED
 
     def test_stays_spread_until_none_holds_it_open(self) -> None:
         spread = replace(FROZEN, spread=True)
@@ -119,17 +121,17 @@ class TestAMarkerThatIsMissingOnAll:
             got = found(spread, stuck(1), stuck(2), silent(3), coordinator=known, leader=2)
             assert ended(got) == SPREAD
             assert "that answered" in got.reason
-        assert found(spread, stuck(1), stuck(2), replica(3), leader=3).verdict is Verdict.CONFIRMED, "3 has ended it"
+        assert found(spread, stuck(1), stuck(2), replica(3), leader=3).verdict is ClaimState.CONFIRMED, "3 has ended it"
 
     def test_that_the_next_marker_ended_the_wrong_way_round_on_all_is_spread_as_what_it_became(self) -> None:
-        spread = replace(FROZEN, spread=True, recorded=Recorded(markers={1: "abort"}))
+        spread = replace(FROZEN, spread=True, recorded=RecordedByViews(markers={1: "abort"}))
         got = found(spread, *(holding(b, "committed") for b in (1, 2, 3)))
         assert (ended(got), got.kind) == (SPREAD, FindingKind.ABORTED_RECORD_COMMITTED)
 
     def test_that_the_next_marker_ended_rightly_on_all_is_over_and_not_healed_by_that(self) -> None:
-        spread = replace(FROZEN, spread=True, recorded=Recorded(markers={1: "abort"}))
+        spread = replace(FROZEN, spread=True, recorded=RecordedByViews(markers={1: "abort"}))
         got = found(spread, *(holding(b, "aborted") for b in (1, 2, 3)))
-        assert ended(got) == (Verdict.DISMISSED, Resolution.UNPROVEN)
+        assert ended(got) == (ClaimState.DISMISSED, Resolution.UNPROVEN)
 
 
 class TestWhatWasReadToHaveEnded:
@@ -139,7 +141,7 @@ class TestWhatWasReadToHaveEnded:
 
     def suspect(self, **fields: Any) -> Claim:
         before = replace(self.BEFORE, **fields)
-        return claim(FindingKind.READ_COMMITTED_FROZEN, marker_offset=-1, recorded=Recorded(had_ended=before))
+        return claim(FindingKind.READ_COMMITTED_FROZEN, marker_offset=-1, recorded=RecordedByViews(had_ended=before))
 
     def copy(self, broker: int, **fields: Any) -> ReplicaAnswer:
         """A replica whose log is of epoch 4 up to offset 80, with a batch of that left at offset 59 or above."""
@@ -170,7 +172,7 @@ class TestWhatWasReadToHaveEnded:
     )
     def test_is_merely_long_where_one_log_may_be_another(self, fields: dict[str, Any]) -> None:
         got = decide(self.suspect(), answers(*self.copies(**fields)))
-        assert ended(got) == (Verdict.DISMISSED, Resolution.UNPROVEN)
+        assert ended(got) == (ClaimState.DISMISSED, Resolution.UNPROVEN)
 
     def test_is_merely_long_where_each_offset_behind_it_holds_something_else(self) -> None:
         """There is no place for the end marker: the log that was read was another one."""
@@ -178,7 +180,7 @@ class TestWhatWasReadToHaveEnded:
         held = {offset: record(offset) for offset in suspect.before_end or ()}
         log: dict[str, Any] = {"epochs_at": {42: 4}, "uncommitted": held}
         full = [self.copy(b, **log) for b in (1, 2, 3)]
-        assert ended(decide(suspect, answers(*full))) == (Verdict.DISMISSED, Resolution.UNPROVEN)
+        assert ended(decide(suspect, answers(*full))) == (ClaimState.DISMISSED, Resolution.UNPROVEN)
         held.popitem()
         assert ended(decide(suspect, answers(*full))) == SPREAD
 
@@ -202,9 +204,9 @@ class TestWhatWasReadToHaveEnded:
 
     def test_waits_for_one_that_is_away_and_is_not_lost_where_one_has_ended_it(self) -> None:
         got = decide(self.suspect(), answers(self.copy(1), self.copy(2), silent(3)))
-        assert got.verdict is Verdict.PENDING
+        assert got.verdict is ClaimState.PENDING
         got = decide(self.suspect(), answers(self.copy(1), self.copy(2), replica(3)))
-        assert got.verdict is Verdict.CONFIRMED
+        assert got.verdict is ClaimState.CONFIRMED
 
     def test_says_nothing_of_another_transaction_nor_where_nothing_is_compacted(self) -> None:
         other = (OpenTransaction(PRODUCER + 1, start_offset=10),)
@@ -218,24 +220,24 @@ class TestWhatWasReadToHaveEnded:
 class TestAnOutcome:
     def test_of_a_suspect_that_all_share_is_spread_only_where_what_was_recorded_proves_it(self) -> None:
         all_committed = [holding(b, "committed") for b in (1, 2, 3)]
-        proven = replace(A2C, recorded=Recorded(outcomes={2: "committed"}, markers={1: "abort"}))
+        proven = replace(A2C, recorded=RecordedByViews(outcomes={2: "committed"}, markers={1: "abort"}))
         assert ended(decide(proven, answers(*all_committed))) == SPREAD
         assert not decide(A2C, answers(*all_committed)).has_spread
 
     def test_that_nobody_was_read_to_end_has_not_healed_though_all_show_the_same(self) -> None:
         frozen = claim(FindingKind.READ_COMMITTED_FROZEN, marker_offset=-1)
         assert ended(found(frozen, *(holding(b, "aborted") for b in (1, 2, 3))))[1] is Resolution.AGREED
-        known = replace(frozen, recorded=Recorded(markers={1: "abort"}))
+        known = replace(frozen, recorded=RecordedByViews(markers={1: "abort"}))
         assert ended(found(known, *(holding(b, "aborted") for b in (1, 2, 3))))[1] is Resolution.UNPROVEN
 
     @pytest.mark.parametrize(
         ("recorded", "spread"),
         [
-            (Recorded(outcomes={1: "aborted", 2: "committed"}, markers={3: "abort"}), True),
-            (Recorded(outcomes={1: "aborted"}, markers={3: "abort"}), False),
-            (Recorded(outcomes={1: "committed", 2: "committed"}, markers={3: "abort"}), True),
-            (Recorded(outcomes={1: "aborted", 2: "committed"}, markers={3: "commit"}), False),
-            (Recorded(outcomes={2: "committed"}, markers={2: "abort"}), False),
+            (RecordedByViews(outcomes={1: "aborted", 2: "committed"}, markers={3: "abort"}), True),
+            (RecordedByViews(outcomes={1: "aborted"}, markers={3: "abort"}), False),
+            (RecordedByViews(outcomes={1: "committed", 2: "committed"}, markers={3: "abort"}), True),
+            (RecordedByViews(outcomes={1: "aborted", 2: "committed"}, markers={3: "commit"}), False),
+            (RecordedByViews(outcomes={2: "committed"}, markers={2: "abort"}), False),
         ],
         ids=[
             "two that differ",
@@ -246,7 +248,7 @@ class TestAnOutcome:
         ],
     )
     def test_of_a_suspect_is_proven_by_the_accused_and_others_that_are_of_one_mind(
-        self, recorded: Recorded, spread: bool
+        self, recorded: RecordedByViews, spread: bool
     ) -> None:
         all_committed = [holding(b, "committed") for b in (1, 2, 3)]
         assert decide(replace(A2C, recorded=recorded), answers(*all_committed)).has_spread is spread
@@ -258,7 +260,7 @@ class TestAnOutcome:
         assert ended(found(spread, *over, stuck(3))) == SPREAD
 
     def test_waits_for_those_that_are_away(self) -> None:
-        assert found(A2C, holding(1, "committed"), holding(2, "committed"), silent(3)).verdict is Verdict.PENDING
+        assert found(A2C, holding(1, "committed"), holding(2, "committed"), silent(3)).verdict is ClaimState.PENDING
 
     def test_stays_spread_while_one_replica_shows_the_rolled_back_record_as_the_latest(self) -> None:
         spread = replace(A2C, spread=True)
@@ -275,16 +277,20 @@ class TestAnOutcome:
 
     def test_is_spread_where_those_that_showed_the_other_one_hold_no_replica_any_more(self) -> None:
         # Seen on real brokers: the partition was assigned to the accused alone.
-        read = replace(A2C, recorded=Recorded(outcomes={1: "aborted", 3: "aborted"}, markers={1: "abort", 3: "abort"}))
+        read = replace(
+            A2C, recorded=RecordedByViews(outcomes={1: "aborted", 3: "aborted"}, markers={1: "abort", 3: "abort"})
+        )
         assert ended(found(read, holding(2, "committed"), leader=2)) == SPREAD
         assert ended(found(read, holding(2, "committed"), holding(4, "committed"), leader=2)) == SPREAD
         for other in (silent(4), replica(4), holding(4, "aborted")):
-            assert found(read, holding(2, "committed"), other, leader=2).verdict is Verdict.CONFIRMED
+            assert found(read, holding(2, "committed"), other, leader=2).verdict is ClaimState.CONFIRMED
 
     def test_of_a_rolled_back_deletion_is_remembered_with_the_value_that_it_took(self) -> None:
         deletion = replace(record(10, "committed"), value_size=-1)
         held = {"committed": {10: deletion}, "asked": frozenset({10})}
-        read = replace(A2C, recorded=Recorded(outcomes={1: "aborted", 3: "aborted"}, markers={1: "abort", 3: "abort"}))
+        read = replace(
+            A2C, recorded=RecordedByViews(outcomes={1: "aborted", 3: "aborted"}, markers={1: "abort", 3: "abort"})
+        )
         for value, lacks in ((record(4), 4), (None, -1), (record(12), -1)):
             assert found(read, shows(1, value), shows(2, deletion, **held), shows(3, None)).lacks == lacks
         assert found(read, shows(1, record(4)), holding(2, "committed"), shows(3, None)).lacks == -1, "a value"
@@ -293,9 +299,9 @@ class TestAnOutcome:
     def test_of_a_rolled_back_deletion_stands_after_it_was_cleaned_while_its_value_is_nowhere(
         self, value: RecordShown | None, wanted: object
     ) -> None:
-        spread = replace(A2C, spread=True, recorded=Recorded(lacks=4, was_deletion=True))
+        spread = replace(A2C, spread=True, recorded=RecordedByViews(lacks=4, was_deletion=True))
         assert ended(found(spread, *(shows(b, value) for b in (1, 2, 3)))) == wanted
-        unknown = replace(spread, recorded=Recorded(was_deletion=True))
+        unknown = replace(spread, recorded=RecordedByViews(was_deletion=True))
         assert ended(found(unknown, *(shows(b, value) for b in (1, 2, 3)))) == OVER, "it may have taken nothing"
 
     @pytest.mark.parametrize("listed", [True, False], ids=["the accused lists it", "no trace is left"])
@@ -303,22 +309,22 @@ class TestAnOutcome:
         self, *, listed: bool
     ) -> None:
         # Seen on real brokers: a deletion that 2 took for aborted is cleaned, and 1 and 3 are copied from it.
-        of_all = replace(C2A, recorded=Recorded(outcomes={1: "committed", 2: "aborted", 3: "committed"}))
+        of_all = replace(C2A, recorded=RecordedByViews(outcomes={1: "committed", 2: "aborted", 3: "committed"}))
         own = {"aborted": ((PRODUCER, 10),)} if listed else {}
         old = [shows(b, record(5), **(own if b == 2 else {})) for b in (1, 2, 3)]
         got = found(of_all, *old)
         assert (ended(got), got.kind) == (SPREAD, FindingKind.COMMITTED_RECORD_ABORTED)
-        assert found(of_all, old[0], old[1], silent(3)).verdict is not Verdict.DISMISSED, "3 may be right"
+        assert found(of_all, old[0], old[1], silent(3)).verdict is not ClaimState.DISMISSED, "3 may be right"
         for right in (shows(3, None), shows(3, record(12)), shows(3, record(5), last_stable_offset=10)):
             assert not found(of_all, old[0], old[1], right).has_spread
 
     def test_that_a_replica_does_not_tell_of_the_key_is_no_end(self) -> None:
         got = found(replace(A2C, spread=True), shows(1, record(30)), shows(2, record(30), complete=False))
-        assert got.verdict is Verdict.PENDING
+        assert got.verdict is ClaimState.PENDING
 
     def test_a_replica_that_is_right_again_makes_it_a_divergence_again(self) -> None:
         got = found(replace(A2C, spread=True), holding(1, "aborted"), holding(2, "committed"), holding(3, "committed"))
-        assert got.verdict is Verdict.CONFIRMED
+        assert got.verdict is ClaimState.CONFIRMED
 
 
 class TestAValue:
@@ -332,7 +338,7 @@ class TestAValue:
         assert ended(found(replace(BACK, spread=True), *(shows(b, record(10)) for b in (1, 2, 3)))) == OVER
 
     def test_that_was_deleted_in_a_log_that_an_election_has_cut_is_the_latest_again(self) -> None:
-        spread = replace(BACK, spread=True, recorded=Recorded(leader_epoch=3))
+        spread = replace(BACK, spread=True, recorded=RecordedByViews(leader_epoch=3))
         for ends, wanted in (({3: 10}, OVER), ({3: None}, OVER), ({3: 11}, SPREAD), ({}, SPREAD)):
             cut, whole = (replace(shows(1, record(5)), epoch_ends=e) for e in (ends, {3: 11}))
             assert ended(found(spread, cut, replace(cut, broker=2), replace(cut, broker=3))) == wanted
@@ -359,7 +365,7 @@ class TestAValue:
         for other, said in ((shows(1, record(30)), "the value at offset 30"), (shows(1, tombstone), "no value")):
             for between in ((), (replica(0),), (shows(0, record(30), complete=False),)):
                 got = found(MISSING, *between, other, newer)
-                assert ended(got) == (Verdict.DISMISSED, Resolution.DIFFERS)
+                assert ended(got) == (ClaimState.DISMISSED, Resolution.DIFFERS)
                 assert f"broker 1 shows {said}" in got.reason
 
     def test_that_is_the_same_or_that_one_has_not_passed_or_not_read_whole_is_no_difference(self) -> None:
@@ -370,18 +376,18 @@ class TestAValue:
             replace(older, last_stable_offset=40),
             shows(1, record(30), complete=False),
         ):
-            assert ended(found(MISSING, other, newer)) == (Verdict.DISMISSED, Resolution.HEALED)
+            assert ended(found(MISSING, other, newer)) == (ClaimState.DISMISSED, Resolution.HEALED)
         assert ended(found(MISSING, replace(older, last_stable_offset=41), newer))[1] is Resolution.DIFFERS
 
     def test_that_the_outcome_of_a_transaction_shows_has_not_healed_by_that(self) -> None:
         def shown(outcome: str) -> Decision:
             return found(MISSING, *(shows(b, record(40, outcome)) for b in (1, 2, 3)))
 
-        assert ended(shown("none")) == (Verdict.DISMISSED, Resolution.HEALED)
-        assert ended(shown("committed")) == (Verdict.DISMISSED, Resolution.UNPROVEN)
+        assert ended(shown("none")) == (ClaimState.DISMISSED, Resolution.HEALED)
+        assert ended(shown("committed")) == (ClaimState.DISMISSED, Resolution.UNPROVEN)
         aborted_since = KeyShown(record(40), True, 50)
         got = found(MISSING, *(replica(b, key=aborted_since) for b in (1, 2, 3)))
-        assert ended(got) == (Verdict.DISMISSED, Resolution.UNPROVEN)
+        assert ended(got) == (ClaimState.DISMISSED, Resolution.UNPROVEN)
 
     def test_that_is_missing_on_all_by_now_is_lost_and_not_healed(self) -> None:
         assert ended(found(MISSING, *(shows(b, None) for b in (1, 2, 3)))) == SPREAD
@@ -389,7 +395,7 @@ class TestAValue:
     def test_that_was_missing_and_is_deleted_since_is_healed(self) -> None:
         tombstone = record(30, value_size=-1)
         got = found(MISSING, *(shows(b, tombstone) for b in (1, 2, 3)))
-        assert ended(got) == (Verdict.DISMISSED, Resolution.HEALED)
+        assert ended(got) == (ClaimState.DISMISSED, Resolution.HEALED)
 
     def test_that_was_missing_is_over_when_the_log_starts_above_it(self) -> None:
         above = [replica(b, log_start_offset=11, key=NOTHING) for b in (1, 2, 3)]
@@ -399,11 +405,11 @@ class TestAValue:
 def test_a_newer_value_that_not_all_were_seen_to_hold_does_not_prove_the_accused_healed() -> None:
     newer = record(30, producer_id=-1)
     given = [shows(b, newer) for b in (1, 2, 3)]
-    assert ended(found(MISSING, *given)) == (Verdict.DISMISSED, Resolution.HEALED)
+    assert ended(found(MISSING, *given)) == (ClaimState.DISMISSED, Resolution.HEALED)
     one_sided = replace(MISSING, all_compared=False)
-    assert ended(found(one_sided, *given)) == (Verdict.DISMISSED, Resolution.AGREED)
+    assert ended(found(one_sided, *given)) == (ClaimState.DISMISSED, Resolution.AGREED)
     deleted = replace(BACK, all_compared=False)
-    assert ended(found(deleted, *given)) == (Verdict.DISMISSED, Resolution.HEALED), "a tombstone had proven it"
+    assert ended(found(deleted, *given)) == (ClaimState.DISMISSED, Resolution.HEALED), "a tombstone had proven it"
 
 
 class TestADeletionThatAllHaveMissed:

@@ -11,8 +11,8 @@ from parallax.findings.answers import (
     OpenTransaction,
     ReplicaAnswer,
 )
-from parallax.findings.claim import Recorded
-from parallax.findings.decide import Resolution, Verdict, decide, named
+from parallax.findings.claim import RecordedByViews
+from parallax.findings.decide import ClaimState, Resolution, decide, named
 from parallax.model import FindingKind
 from parallax.sides import Side, parsed
 from tests.builders.answers import OPEN, PRODUCER, answers, holding, marker, record, replica, silent
@@ -26,40 +26,40 @@ class TestOpenTransaction:
 
     def test_open_on_the_accused_only_past_the_marker_is_confirmed(self) -> None:
         got = decide(self.marker_missing, answers(replica(1), replica(2, open_transactions=OPEN), replica(3)))
-        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.MARKER_MISSING)
+        assert verdict(got) == (ClaimState.CONFIRMED, FindingKind.MARKER_MISSING)
 
     def test_a_later_transaction_of_the_producer_is_not_the_same_if_the_end_is_unproven(self) -> None:
         later = replica(3, open_transactions=(OpenTransaction(PRODUCER, 14),))
         accused = replica(2, open_transactions=OPEN)
         got = decide(self.marker_missing, answers(replica(1), accused, later))
         assert got.sides == parsed({"open": (2, 3), "ended": (1,)})
-        unproven = replace(self.marker_missing, recorded=Recorded(end_unproven=True))
+        unproven = replace(self.marker_missing, recorded=RecordedByViews(end_unproven=True))
         got = decide(unproven, answers(replica(1), accused, later))
-        assert (got.verdict, got.sides) == (Verdict.CONFIRMED, parsed({"open": (2,), "ended": (1,)}))
+        assert (got.verdict, got.sides) == (ClaimState.CONFIRMED, parsed({"open": (2,), "ended": (1,)}))
 
     def test_a_recorded_marker_is_proof_where_the_others_begin_above_the_transaction(self) -> None:
         accused = replica(2, open_transactions=OPEN)
         trimmed = [replica(b, log_start_offset=40) for b in (1, 3)]
-        recorded = replace(self.marker_missing, recorded=Recorded(markers={1: "commit"}))
-        assert outcome_of(self.marker_missing, trimmed[0], accused, trimmed[1]) is Verdict.PENDING
-        assert outcome_of(recorded, trimmed[0], accused, trimmed[1]) is Verdict.CONFIRMED
+        recorded = replace(self.marker_missing, recorded=RecordedByViews(markers={1: "commit"}))
+        assert outcome_of(self.marker_missing, trimmed[0], accused, trimmed[1]) is ClaimState.PENDING
+        assert outcome_of(recorded, trimmed[0], accused, trimmed[1]) is ClaimState.CONFIRMED
         behind = replace(accused, high_watermark=recorded.marker_offset)
-        assert outcome_of(recorded, trimmed[0], behind, trimmed[1]) is Verdict.PENDING
-        by_itself = replace(recorded, recorded=Recorded(markers={2: "commit"}))
-        assert outcome_of(by_itself, trimmed[0], accused, trimmed[1]) is Verdict.PENDING
+        assert outcome_of(recorded, trimmed[0], behind, trimmed[1]) is ClaimState.PENDING
+        by_itself = replace(recorded, recorded=RecordedByViews(markers={2: "commit"}))
+        assert outcome_of(by_itself, trimmed[0], accused, trimmed[1]) is ClaimState.PENDING
 
     def test_those_whose_log_holds_something_else_there_have_not_seen_it_end(self) -> None:
         # After an unclean election: the accused leads, the others have not truncated their logs yet.
         accused = replica(2, open_transactions=OPEN, last_stable_offset=10)
         of_another = {"uncommitted": {10: record(producer_id=PRODUCER + 1)}}
         for asked in (self.frozen, self.marker_missing):
-            assert outcome_of(asked, replica(1, **of_another), accused, replica(3, **of_another)) is Verdict.PENDING
-            assert outcome_of(asked, replica(1), accused, replica(3, **of_another)) is Verdict.CONFIRMED
-        recorded = replace(self.marker_missing, recorded=Recorded(markers={1: "commit"}))
+            assert outcome_of(asked, replica(1, **of_another), accused, replica(3, **of_another)) is ClaimState.PENDING
+            assert outcome_of(asked, replica(1), accused, replica(3, **of_another)) is ClaimState.CONFIRMED
+        recorded = replace(self.marker_missing, recorded=RecordedByViews(markers={1: "commit"}))
         ended = {"markers": (marker(10, "commit"),)}
-        assert outcome_of(recorded, replica(1, **ended), accused, replica(3, **of_another)) is Verdict.PENDING
+        assert outcome_of(recorded, replica(1, **ended), accused, replica(3, **of_another)) is ClaimState.PENDING
         trimmed = replica(1, log_start_offset=40)
-        assert outcome_of(recorded, trimmed, accused, replica(3, **of_another)) is Verdict.CONFIRMED
+        assert outcome_of(recorded, trimmed, accused, replica(3, **of_another)) is ClaimState.CONFIRMED
 
     @pytest.mark.parametrize("others", [replica(3), silent(3)], ids=["all answer", "one is away"])
     @pytest.mark.parametrize("kind", [FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.MARKER_MISSING])
@@ -72,23 +72,23 @@ class TestOpenTransaction:
         held = [replica(b, **cut) for b in (1, 2)]
         others = replace(others, open_transactions=below, last_stable_offset=5)
         ended = CoordinatorAnswer(PRODUCER, "t", "CompleteAbort")
-        asked = claim(kind, recorded=Recorded(markers={1: "abort"}, leader_epoch=4))
+        asked = claim(kind, recorded=RecordedByViews(markers={1: "abort"}, leader_epoch=4))
         got = decide(asked, answers(*held, others, coordinator=ended))
-        assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.UNPROVEN)
+        assert (got.verdict, got.resolution) == (ClaimState.DISMISSED, Resolution.UNPROVEN)
 
     def test_one_whose_last_stable_offset_stands_at_it_has_not_ended_it_for_anybody_yet(self) -> None:
         # It leads, and has just appended an end marker, maybe that of a later transaction of the producer.
         ending = replica(1, last_stable_offset=10, log_end_offset=101)
         accused, third = (replica(b, open_transactions=OPEN, last_stable_offset=10) for b in (2, 3))
-        recorded = Recorded(markers={1: "commit", 3: "commit"})
+        recorded = RecordedByViews(markers={1: "commit", 3: "commit"})
         for asked in (self.frozen, replace(self.marker_missing, recorded=recorded)):
             got = decide(asked, answers(ending, accused, third))
             assert (got.verdict, got.reason) == (
-                Verdict.PENDING,
+                ClaimState.PENDING,
                 "the end of the transaction on broker 1 is not replicated yet",
             )
             shown = replace(ending, last_stable_offset=11, log_end_offset=100)
-            assert outcome_of(asked, shown, accused, third) is Verdict.CONFIRMED
+            assert outcome_of(asked, shown, accused, third) is ClaimState.CONFIRMED
 
     @pytest.mark.parametrize("start", [5, 40], ids=["below", "above"])
     def test_a_freeze_is_over_where_another_transaction_holds_the_replica(self, start: int) -> None:
@@ -96,9 +96,9 @@ class TestOpenTransaction:
         held = replica(2, open_transactions=another, last_stable_offset=start, key_error="the key was not read")
         found = replace(self.frozen, key_hash_lo=1, confirmed_at_ms=1)
         got = decide(found, answers(replica(1), held, replica(3)), live_only=True)
-        assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.UNPROVEN)
+        assert (got.verdict, got.resolution) == (ClaimState.DISMISSED, Resolution.UNPROVEN)
         assert f"it holds another one open, at offset {start}" in got.reason
-        assert outcome_of(found, replica(1), replace(held, open_transactions=()), live_only=True) is Verdict.PENDING
+        assert outcome_of(found, replica(1), replace(held, open_transactions=()), live_only=True) is ClaimState.PENDING
 
     def test_a_wrong_outcome_is_over_where_another_log_is_held_below_and_cannot_show_it(self) -> None:
         another = (OpenTransaction(producer_id=PRODUCER + 1, start_offset=5),)
@@ -108,10 +108,10 @@ class TestOpenTransaction:
         found = claim(FindingKind.ABORTED_RECORD_COMMITTED, confirmed_at_ms=1)
         for accused in (held, ended, replaced):
             got = decide(found, answers(replica(1), accused, replica(3)), live_only=True)
-            assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.UNPROVEN)
+            assert (got.verdict, got.resolution) == (ClaimState.DISMISSED, Resolution.UNPROVEN)
         may_end_it_wrongly = replace(ended, markers=())
-        assert outcome_of(found, replica(1), may_end_it_wrongly, replica(3), live_only=True) is Verdict.PENDING
-        assert outcome_of(found, replica(1), held, replica(3)) is Verdict.PENDING
+        assert outcome_of(found, replica(1), may_end_it_wrongly, replica(3), live_only=True) is ClaimState.PENDING
+        assert outcome_of(found, replica(1), held, replica(3)) is ClaimState.PENDING
 
     @pytest.mark.parametrize("by", [PRODUCER + 1, PRODUCER], ids=["another", "its own"])
     def test_a_contradicted_marker_is_over_where_a_log_is_held_back_at_the_record(self, by: int) -> None:
@@ -120,34 +120,34 @@ class TestOpenTransaction:
         held = replica(2, open_transactions=open_, last_stable_offset=start, uncommitted={10: record()})
         found = claim(FindingKind.OUTCOME_CONTRADICTS_MARKER, confirmed_at_ms=1)
         got = decide(found, answers(replica(1), held, replica(3)), live_only=True)
-        assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.UNPROVEN)
+        assert (got.verdict, got.resolution) == (ClaimState.DISMISSED, Resolution.UNPROVEN)
         assert f"it holds {'it' if by == PRODUCER else 'another one'} open, at offset {start}" in got.reason
-        assert outcome_of(found, replica(1), replace(held, open_transactions=()), live_only=True) is Verdict.PENDING
-        assert outcome_of(found, replica(1), held, replica(3)) is Verdict.PENDING
+        assert outcome_of(found, replica(1), replace(held, open_transactions=()), live_only=True) is ClaimState.PENDING
+        assert outcome_of(found, replica(1), held, replica(3)) is ClaimState.PENDING
 
     def test_open_on_every_replica_is_a_long_transaction(self) -> None:
         everywhere = [replica(b, open_transactions=OPEN) for b in (1, 2, 3)]
-        assert outcome_of(self.marker_missing, *everywhere) is Verdict.DISMISSED
-        assert outcome_of(self.frozen, *everywhere) is Verdict.DISMISSED
+        assert outcome_of(self.marker_missing, *everywhere) is ClaimState.DISMISSED
+        assert outcome_of(self.frozen, *everywhere) is ClaimState.DISMISSED
 
     def test_open_on_a_second_victim_as_well_is_confirmed(self) -> None:
         got = outcome_of(
             self.marker_missing, replica(1), replica(2, open_transactions=OPEN), replica(3, open_transactions=OPEN)
         )
-        assert got is Verdict.CONFIRMED
+        assert got is ClaimState.CONFIRMED
 
     def test_only_those_that_are_past_the_end_marker_have_missed_it(self) -> None:
         accused, behind = replica(2, open_transactions=OPEN), replica(3, open_transactions=OPEN, high_watermark=20)
         got = decide(self.marker_missing, answers(replica(1), accused, behind))
-        assert (got.verdict, got.sides) == (Verdict.CONFIRMED, parsed({"open": (2,), "ended": (1,)}))
+        assert (got.verdict, got.sides) == (ClaimState.CONFIRMED, parsed({"open": (2,), "ended": (1,)}))
         past = replace(behind, high_watermark=21)
         assert decide(self.marker_missing, answers(replica(1), accused, past)).sides[Side.parse("open")] == (2, 3)
         proven = decide(self.frozen, answers(silent(1), accused, behind), live_only=True)
-        assert (proven.verdict, proven.sides) == (Verdict.CONFIRMED, parsed({"open": (2,)}))
+        assert (proven.verdict, proven.sides) == (ClaimState.CONFIRMED, parsed({"open": (2,)}))
 
     def test_an_accused_that_has_not_reached_the_marker_is_pending(self) -> None:
         behind = replica(2, open_transactions=OPEN, high_watermark=20, last_stable_offset=10)
-        assert outcome_of(self.marker_missing, replica(1), behind, replica(3)) is Verdict.PENDING
+        assert outcome_of(self.marker_missing, replica(1), behind, replica(3)) is ClaimState.PENDING
 
     @pytest.mark.parametrize("marker", [0, 20])
     def test_an_accused_is_past_the_marker_from_the_next_offset_on(self, marker: int) -> None:
@@ -156,29 +156,29 @@ class TestOpenTransaction:
         at, past = (
             replica(2, open_transactions=opened, high_watermark=hw, last_stable_offset=0) for hw in (marker, marker + 1)
         )
-        assert outcome_of(c, replica(1), at, replica(3)) is Verdict.PENDING
-        assert outcome_of(c, replica(1), past, replica(3)) is Verdict.CONFIRMED
+        assert outcome_of(c, replica(1), at, replica(3)) is ClaimState.PENDING
+        assert outcome_of(c, replica(1), past, replica(3)) is ClaimState.CONFIRMED
 
     def test_a_known_marker_decides_although_the_accused_trails_those_that_closed(self) -> None:
         trailing = replica(2, open_transactions=OPEN, high_watermark=21, last_stable_offset=10)
-        assert outcome_of(self.marker_missing, replica(1), trailing, replica(3)) is Verdict.CONFIRMED
+        assert outcome_of(self.marker_missing, replica(1), trailing, replica(3)) is ClaimState.CONFIRMED
 
     def test_a_marker_that_is_not_reached_proves_nothing_although_the_accused_leads(self) -> None:
         closed = replica(1, high_watermark=15)
         ahead = replica(2, open_transactions=OPEN, high_watermark=18, last_stable_offset=10)
-        assert outcome_of(self.marker_missing, closed, ahead, closed) is Verdict.PENDING
+        assert outcome_of(self.marker_missing, closed, ahead, closed) is ClaimState.PENDING
 
     def test_without_a_known_marker_one_that_closed_and_is_not_ahead_is_enough(self) -> None:
         level, ahead = (replica(b, high_watermark=at, log_end_offset=at) for b, at in ((1, 50), (3, 200)))
         accused = replica(2, open_transactions=OPEN, high_watermark=50, last_stable_offset=10)
-        assert outcome_of(self.frozen, level, accused, ahead) is Verdict.CONFIRMED
-        assert outcome_of(self.frozen, ahead, accused, ahead) is Verdict.PENDING
+        assert outcome_of(self.frozen, level, accused, ahead) is ClaimState.CONFIRMED
+        assert outcome_of(self.frozen, ahead, accused, ahead) is ClaimState.PENDING
 
     def test_without_a_known_marker_the_accused_must_have_caught_up(self) -> None:
         behind = replica(2, open_transactions=OPEN, high_watermark=99, last_stable_offset=10)
         caught_up = replace(behind, high_watermark=100)
-        assert outcome_of(self.frozen, replica(1), behind, replica(3)) is Verdict.PENDING
-        assert outcome_of(self.frozen, replica(1), caught_up, replica(3)) is Verdict.CONFIRMED
+        assert outcome_of(self.frozen, replica(1), behind, replica(3)) is ClaimState.PENDING
+        assert outcome_of(self.frozen, replica(1), caught_up, replica(3)) is ClaimState.CONFIRMED
 
     @pytest.mark.parametrize("ends", [{"log_end_offset": 102}, {"log_end_after": 102}])
     def test_without_a_known_marker_it_may_lie_at_the_end_of_the_log_of_one_that_closed(
@@ -186,44 +186,44 @@ class TestOpenTransaction:
     ) -> None:
         closed = replica(1, **ends)
         accused = replica(2, open_transactions=OPEN, high_watermark=101, last_stable_offset=10)
-        assert outcome_of(self.frozen, closed, accused, closed) is Verdict.PENDING
-        assert outcome_of(self.frozen, closed, replace(accused, high_watermark=102), closed) is Verdict.CONFIRMED
+        assert outcome_of(self.frozen, closed, accused, closed) is ClaimState.PENDING
+        assert outcome_of(self.frozen, closed, replace(accused, high_watermark=102), closed) is ClaimState.CONFIRMED
 
     def test_others_that_have_not_reached_the_transaction_say_nothing(self) -> None:
         early = replica(1, high_watermark=10)
         accused = replica(2, open_transactions=OPEN, high_watermark=100)
-        assert outcome_of(self.marker_missing, early, accused) is Verdict.PENDING
+        assert outcome_of(self.marker_missing, early, accused) is ClaimState.PENDING
 
     def test_others_that_do_not_list_producers_say_nothing(self) -> None:
         mute = replica(1, open_transactions=None, open_error="not authorized")
-        assert outcome_of(self.marker_missing, mute, replica(2, open_transactions=OPEN)) is Verdict.PENDING
+        assert outcome_of(self.marker_missing, mute, replica(2, open_transactions=OPEN)) is ClaimState.PENDING
 
     def test_open_on_all_that_answered_waits_for_those_that_did_not(self) -> None:
         got = outcome_of(
             self.marker_missing, replica(1, open_transactions=OPEN), replica(2, open_transactions=OPEN), silent(3)
         )
-        assert got is Verdict.PENDING
+        assert got is ClaimState.PENDING
 
     def test_an_accused_that_does_not_list_producers_is_pending(self) -> None:
         mute = replica(2, open_transactions=None, open_error="not authorized")
-        assert outcome_of(self.marker_missing, replica(1), mute, replica(3)) is Verdict.PENDING
+        assert outcome_of(self.marker_missing, replica(1), mute, replica(3)) is ClaimState.PENDING
 
     def test_another_transaction_of_the_producer_is_not_this_one(self) -> None:
         later = (OpenTransaction(producer_id=PRODUCER, start_offset=50),)
         got = outcome_of(self.marker_missing, replica(1), replica(2, open_transactions=later), replica(3))
-        assert got is Verdict.DISMISSED
+        assert got is ClaimState.DISMISSED
 
     def test_a_replica_whose_log_starts_above_the_transaction_never_closed_it(self) -> None:
         forgetful = replica(1, log_start_offset=11)
         accused = replica(2, open_transactions=OPEN)
-        assert outcome_of(self.marker_missing, forgetful, accused, silent(3)) is Verdict.PENDING
+        assert outcome_of(self.marker_missing, forgetful, accused, silent(3)) is ClaimState.PENDING
         everyone = answers(forgetful, accused, coordinator=CoordinatorAnswer(PRODUCER, "tx", "Ongoing"))
-        assert decide(self.marker_missing, everyone).verdict is Verdict.PENDING
+        assert decide(self.marker_missing, everyone).verdict is ClaimState.PENDING
 
     def test_one_that_goes_on_elsewhere_has_ended_here(self) -> None:
         forgetful = replica(1, asked_uncommitted={10})
         accused = replica(2, open_transactions=OPEN)
-        for elsewhere, expected in ((False, Verdict.PENDING), (True, Verdict.CONFIRMED)):
+        for elsewhere, expected in ((False, ClaimState.PENDING), (True, ClaimState.CONFIRMED)):
             coordinator = CoordinatorAnswer(PRODUCER, "tx", "Ongoing", elsewhere=elsewhere)
             got = decide(self.marker_missing, answers(forgetful, accused, coordinator=coordinator))
             assert got.verdict is expected
@@ -232,23 +232,25 @@ class TestOpenTransaction:
         forgetful = replica(1, log_start_offset=11)
         ended = CoordinatorAnswer(PRODUCER, "tx", "CompleteCommit")
         accused = replica(2, open_transactions=OPEN)
-        assert decide(self.marker_missing, answers(forgetful, accused, coordinator=ended)).verdict is Verdict.CONFIRMED
+        assert (
+            decide(self.marker_missing, answers(forgetful, accused, coordinator=ended)).verdict is ClaimState.CONFIRMED
+        )
         behind = replica(2, open_transactions=OPEN, high_watermark=99)
-        assert decide(self.marker_missing, answers(forgetful, behind, coordinator=ended)).verdict is Verdict.PENDING
+        assert decide(self.marker_missing, answers(forgetful, behind, coordinator=ended)).verdict is ClaimState.PENDING
 
     def test_a_replica_may_list_the_transaction_from_its_first_batch_on(self) -> None:
         earlier = (OpenTransaction(producer_id=PRODUCER, start_offset=8),)
         later = (OpenTransaction(producer_id=PRODUCER, start_offset=12),)
         for listed in (earlier, later):
             accused = replica(2, open_transactions=listed, last_stable_offset=listed[0].start_offset)
-            assert outcome_of(self.marker_missing, replica(1), accused) is Verdict.CONFIRMED
+            assert outcome_of(self.marker_missing, replica(1), accused) is ClaimState.CONFIRMED
             everywhere = [replica(b, open_transactions=listed) for b in (1, 2)]
-            assert outcome_of(self.marker_missing, *everywhere) is Verdict.DISMISSED
+            assert outcome_of(self.marker_missing, *everywhere) is ClaimState.DISMISSED
 
     def test_a_frozen_claim_about_an_older_transaction_is_set_right(self) -> None:
         c = claim(FindingKind.READ_COMMITTED_FROZEN, offset=0, transaction_start_offset=0, marker_offset=1)
         pinned = replica(2, open_transactions=OPEN, last_stable_offset=10)
-        assert outcome_of(c, replica(1), pinned, replica(3)) is Verdict.CONFIRMED
+        assert outcome_of(c, replica(1), pinned, replica(3)) is ClaimState.CONFIRMED
         right = named(c, answers(replica(1), pinned))
         assert (right.transaction_start_offset, right.marker_offset) == (10, -1)
 
@@ -256,14 +258,14 @@ class TestOpenTransaction:
         several = {"offset": 0, "transaction_start_offset": 0, "marker_offset": 20, "key_hash_lo": 1}
         pinned = replica(2, open_transactions=OPEN, last_stable_offset=10)
         for unproven, start in ((True, 10), (False, 0)):
-            recorded = Recorded(end_unproven=unproven, markers={1: "commit"}, outcomes={1: "committed"})
+            recorded = RecordedByViews(end_unproven=unproven, markers={1: "commit"}, outcomes={1: "committed"})
             c = claim(FindingKind.MARKER_MISSING, recorded=recorded, **several)
             right = named(c, answers(replica(1), pinned))
             assert (right.offset, right.transaction_start_offset, right.marker_offset) == (start, start, 20)
             assert (right.key is None, right.recorded.markers) == (unproven, {1: "commit"})
             found = replace(c, confirmed_at_ms=1)
             assert named(found, answers(replica(1), pinned)) == found
-            assert outcome_of(c, replica(1), pinned) is Verdict.CONFIRMED
+            assert outcome_of(c, replica(1), pinned) is ClaimState.CONFIRMED
 
     def test_a_frozen_finding_is_not_about_another_transaction_that_holds_its_replica_back_later(self) -> None:
         c = claim(FindingKind.READ_COMMITTED_FROZEN, offset=0, transaction_start_offset=0, marker_offset=1)
@@ -271,30 +273,30 @@ class TestOpenTransaction:
         pinned = [replica(b, open_transactions=OPEN, last_stable_offset=10) for b in (1, 2, 3)]
         assert named(found, answers(*pinned)) == found
         got = decide(found, answers(*pinned), live_only=True)
-        assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.COMPACTED)
+        assert (got.verdict, got.resolution) == (ClaimState.DISMISSED, Resolution.COMPACTED)
 
     def test_a_replica_that_lost_the_first_record_has_not_seen_the_end_where_nothing_is_compacted(self) -> None:
         held = {"asked_uncommitted": frozenset({10}), "uncommitted": {10: record()}}
         lost = replica(1, asked_uncommitted=frozenset({10}))
         pinned = [replica(b, open_transactions=OPEN, last_stable_offset=10, **held) for b in (2, 3)]
         c = replace(self.frozen, marker_offset=-1)
-        assert decide(c, answers(lost, *pinned, leader=2)).verdict is Verdict.CONFIRMED
-        uncompacted = replace(c, recorded=Recorded(uncompacted=True))
-        assert decide(uncompacted, answers(lost, *pinned, leader=2)).verdict is Verdict.DISMISSED
-        assert decide(uncompacted, answers(lost, pinned[0], silent(3), leader=2)).verdict is Verdict.PENDING
+        assert decide(c, answers(lost, *pinned, leader=2)).verdict is ClaimState.CONFIRMED
+        uncompacted = replace(c, recorded=RecordedByViews(uncompacted=True))
+        assert decide(uncompacted, answers(lost, *pinned, leader=2)).verdict is ClaimState.DISMISSED
+        assert decide(uncompacted, answers(lost, pinned[0], silent(3), leader=2)).verdict is ClaimState.PENDING
         for other in (replica(1, **held), replica(1)):
-            assert decide(uncompacted, answers(other, *pinned, leader=2)).verdict is Verdict.CONFIRMED
+            assert decide(uncompacted, answers(other, *pinned, leader=2)).verdict is ClaimState.CONFIRMED
 
     def test_a_pinned_last_stable_offset_is_frozen(self) -> None:
         pinned = replica(2, open_transactions=OPEN, last_stable_offset=10)
         got = decide(self.frozen, answers(replica(1), pinned, replica(3)))
-        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.READ_COMMITTED_FROZEN)
+        assert verdict(got) == (ClaimState.CONFIRMED, FindingKind.READ_COMMITTED_FROZEN)
 
     def test_frozen_behind_a_record_that_was_cleaned_away_is_frozen_all_the_same(self) -> None:
         """Broker 2 lists the transaction from 10 on and stands at 11, the first offset that is left."""
         pinned = replica(2, open_transactions=OPEN, last_stable_offset=11)
         got = decide(self.frozen, answers(replica(1), pinned, replica(3)))
-        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.READ_COMMITTED_FROZEN)
+        assert verdict(got) == (ClaimState.CONFIRMED, FindingKind.READ_COMMITTED_FROZEN)
         older = claim(FindingKind.READ_COMMITTED_FROZEN, offset=0, transaction_start_offset=0, marker_offset=-1)
         assert named(older, answers(replica(1), pinned)).transaction_start_offset == 10
 
@@ -302,31 +304,31 @@ class TestOpenTransaction:
         earlier = replace(OPEN[0], producer_id=PRODUCER + 1, start_offset=5)
         pinned = replica(2, open_transactions=(earlier, *OPEN), last_stable_offset=12)
         got = decide(self.frozen, answers(replica(1), pinned, replica(3)))
-        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.MARKER_MISSING)
+        assert verdict(got) == (ClaimState.CONFIRMED, FindingKind.MARKER_MISSING)
 
     def test_the_coordinator_of_another_producer_ends_no_transaction(self) -> None:
         # What was claimed is over; a later one of another producer is open on all.
         later = (OpenTransaction(producer_id=PRODUCER + 1, start_offset=30),)
         held = [replica(b, open_transactions=later, last_stable_offset=30) for b in (1, 2, 3)]
         ended = CoordinatorAnswer(PRODUCER, "tx", "CompleteAbort")
-        assert decide(self.frozen, answers(*held, coordinator=ended)).verdict is Verdict.DISMISSED
+        assert decide(self.frozen, answers(*held, coordinator=ended)).verdict is ClaimState.DISMISSED
 
     def test_the_coordinator_still_writing_markers_is_waited_for(self) -> None:
         pinned = replica(2, open_transactions=OPEN, last_stable_offset=10)
         ending = CoordinatorAnswer(PRODUCER, "tx", "PrepareCommit")
         got = decide(self.frozen, answers(replica(1), pinned, replica(3), coordinator=ending))
-        assert got.verdict is Verdict.PENDING
+        assert got.verdict is ClaimState.PENDING
 
     def test_a_frozen_claim_without_a_producer_takes_it_from_the_accused(self) -> None:
         nameless = claim(
             FindingKind.READ_COMMITTED_FROZEN, producer_id=-1, transaction_start_offset=-1, marker_offset=-1, offset=-1
         )
         pinned = replica(2, open_transactions=OPEN, last_stable_offset=10)
-        assert outcome_of(nameless, replica(1), pinned, replica(3)) is Verdict.CONFIRMED
+        assert outcome_of(nameless, replica(1), pinned, replica(3)) is ClaimState.CONFIRMED
         unpinned = replica(2, open_transactions=())
-        assert outcome_of(nameless, replica(1), unpinned, replica(3)) is Verdict.DISMISSED
+        assert outcome_of(nameless, replica(1), unpinned, replica(3)) is ClaimState.DISMISSED
         unexplained = replica(2, open_transactions=(), last_stable_offset=10)
-        assert outcome_of(nameless, replica(1), unexplained, replica(3)) is Verdict.PENDING
+        assert outcome_of(nameless, replica(1), unexplained, replica(3)) is ClaimState.PENDING
 
     def test_any_claim_without_a_producer_is_about_the_transaction_that_holds_the_accused_back(self) -> None:
         pinned = replica(2, open_transactions=OPEN, last_stable_offset=10)
@@ -366,44 +368,45 @@ class TestOpenTransaction:
         ):
             accused = replica(2, open_transactions=held, last_stable_offset=stable)
             got = decide(self.marker_missing, answers(replica(1), accused, replica(3)))
-            assert verdict(got) == (Verdict.CONFIRMED, kind)
+            assert verdict(got) == (ClaimState.CONFIRMED, kind)
 
     def test_a_recorded_marker_that_is_the_only_proof_says_of_a_frozen_one_that_it_is_frozen(self) -> None:
         accused = replica(2, open_transactions=OPEN, last_stable_offset=10)
         trimmed = replica(1, log_start_offset=40)
         for kind in (FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_FROZEN):
-            c = claim(kind, recorded=Recorded(markers={1: "commit"}))
+            c = claim(kind, recorded=RecordedByViews(markers={1: "commit"}))
             got = decide(c, answers(trimmed, accused))
             assert (*verdict(got), got.sides) == (
-                Verdict.CONFIRMED,
+                ClaimState.CONFIRMED,
                 FindingKind.READ_COMMITTED_FROZEN,
                 parsed({"ended, as it was read": (1,), "open": (2,)}),
             )
             unplaced = replace(c, marker_offset=-1)
-            assert outcome_of(unplaced, trimmed, accused) is Verdict.PENDING, "nobody knows where it was"
+            assert outcome_of(unplaced, trimmed, accused) is ClaimState.PENDING, "nobody knows where it was"
 
     def test_one_whose_end_the_leaders_log_alone_does_not_show_while_another_is_away_hangs(self) -> None:
         held = [replica(b, open_transactions=OPEN, last_stable_offset=10) for b in (1, 2)]
         ended = CoordinatorAnswer(PRODUCER, "tx", "CompleteAbort")
         for c in (self.frozen, self.marker_missing):
             assert decide(c, answers(*held, silent(3), coordinator=ended)).has_spread
-            assert decide(c, answers(*held, silent(3), coordinator=ended, leader=3)).verdict is Verdict.PENDING
+            assert decide(c, answers(*held, silent(3), coordinator=ended, leader=3)).verdict is ClaimState.PENDING
             of_a_finding = decide(c, answers(*held, silent(3), coordinator=ended), live_only=True)
-            assert of_a_finding.verdict is Verdict.CONFIRMED
+            assert of_a_finding.verdict is ClaimState.CONFIRMED
             assert not decide(c, answers(*held, silent(3))).has_spread, "nobody says that it has ended"
 
     def test_one_that_another_replica_has_closed_does_not_hang_everywhere_though_one_is_away(self) -> None:
         held = [replica(b, open_transactions=OPEN, last_stable_offset=10) for b in (1, 2)]
         ended = CoordinatorAnswer(PRODUCER, "tx", "CompleteAbort")
         got = decide(self.frozen, answers(*held, silent(3), replica(4), coordinator=ended))
-        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.READ_COMMITTED_FROZEN)
+        assert verdict(got) == (ClaimState.CONFIRMED, FindingKind.READ_COMMITTED_FROZEN)
         assert got.sides == parsed({"open": (1, 2), "ended": (4,)})
 
     def test_a_marker_whose_place_is_known_is_not_waited_for_though_others_are_being_written(self) -> None:
         accused = replica(2, open_transactions=OPEN, last_stable_offset=10)
         writing = CoordinatorAnswer(PRODUCER, "tx", "PrepareCommit")
         assert (
-            decide(self.marker_missing, answers(replica(1), accused, coordinator=writing)).verdict is Verdict.CONFIRMED
+            decide(self.marker_missing, answers(replica(1), accused, coordinator=writing)).verdict
+            is ClaimState.CONFIRMED
         )
 
     def test_two_that_cannot_say_whether_it_is_open_are_both_named(self) -> None:
@@ -415,21 +418,21 @@ class TestOpenTransaction:
 class TestMarkerMissingThatEnded:
     """The transaction is no longer open on the accused: a later marker of the producer ended it there."""
 
-    c = claim(FindingKind.MARKER_MISSING, recorded=Recorded(markers={1: "abort", 3: "abort"}))
+    c = claim(FindingKind.MARKER_MISSING, recorded=RecordedByViews(markers={1: "abort", 3: "abort"}))
 
     def test_ended_the_wrong_way_round_is_confirmed_as_what_it_became(self) -> None:
         got = decide(self.c, answers(replica(1), holding(2, "committed"), replica(3)))
-        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.ABORTED_RECORD_COMMITTED)
+        assert verdict(got) == (ClaimState.CONFIRMED, FindingKind.ABORTED_RECORD_COMMITTED)
 
     def test_ended_the_right_way_is_dismissed(self) -> None:
-        assert outcome_of(self.c, replica(1), holding(2, "aborted"), replica(3)) is Verdict.DISMISSED
+        assert outcome_of(self.c, replica(1), holding(2, "aborted"), replica(3)) is ClaimState.DISMISSED
 
     def test_a_healthy_replica_that_cleaned_before_it_was_read_is_dismissed(self) -> None:
-        assert outcome_of(self.c, replica(1), replica(2, asked=frozenset({10})), replica(3)) is Verdict.DISMISSED
+        assert outcome_of(self.c, replica(1), replica(2, asked=frozenset({10})), replica(3)) is ClaimState.DISMISSED
 
     def test_not_decided_yet_is_pending(self) -> None:
         undecided = replica(2, last_stable_offset=10)
-        assert outcome_of(self.c, replica(1), undecided, replica(3)) is Verdict.PENDING
+        assert outcome_of(self.c, replica(1), undecided, replica(3)) is ClaimState.PENDING
 
 
 class TestWhoIsNamed:
@@ -439,7 +442,7 @@ class TestWhoIsNamed:
         frozen = claim(FindingKind.READ_COMMITTED_FROZEN)
         stuck = [replica(b, open_transactions=OPEN, last_stable_offset=10) for b in (2, 3)]
         got = decide(frozen, answers(replica(1), *stuck))
-        assert (got.verdict, got.sides) == (Verdict.CONFIRMED, parsed({"ended": (1,), "open": (2, 3)}))
+        assert (got.verdict, got.sides) == (ClaimState.CONFIRMED, parsed({"ended": (1,), "open": (2, 3)}))
         assert "open at offset 10 on brokers 2 and 3, ended on broker 1" in got.reason
 
     def test_one_that_committed_it_as_well_is_no_witness(self) -> None:

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from parallax.findings.answers import KeyShown, ReplicaAnswer
-from parallax.findings.claim import Claim, Differed, Recorded
-from parallax.findings.decide import Decision, Resolution, Verdict, decide, differed
+from parallax.findings.claim import Claim, Differed, RecordedByViews
+from parallax.findings.decide import ClaimState, Decision, Resolution, decide, differed
 from parallax.model import NOBODY, FindingKind
 from parallax.sides import parsed
 from tests.builders.answers import NOTHING, answers, record, replica, shows, silent
 from tests.builders.claims import of_key, of_offset
 
 EVERYWHERE = (1, 2, 3)
-AGREED = (Verdict.DISMISSED, Resolution.AGREED)
+AGREED = (ClaimState.DISMISSED, Resolution.AGREED)
 SIDES = {"no value": (1,), "value at offset 10": (2, 3)}
 TOMBSTONE = record(30, value_size=-1, producer_id=-1)
 
@@ -27,7 +27,7 @@ DIFFERED = Differed(10, 100)
 
 def of_value(before: Differed | None = DIFFERED, **recorded: Any) -> Claim:
     """Some showed the value at 10, and one none; all stood at 100 then."""
-    known = Recorded(**({"sides": SIDES, "pivot": 2, "differed": before} | recorded))
+    known = RecordedByViews(**({"sides": SIDES, "pivot": 2, "differed": before} | recorded))
     return of_key(FindingKind.VISIBILITY_MISMATCH, broker=NOBODY, recorded=known)
 
 
@@ -36,7 +36,7 @@ def found(c: Claim, *replicas: ReplicaAnswer) -> Decision:
     return decide(c, answers(*replicas), live_only=True)
 
 
-def ended(c: Claim, *replicas: ReplicaAnswer) -> tuple[Verdict, Resolution]:
+def ended(c: Claim, *replicas: ReplicaAnswer) -> tuple[ClaimState, Resolution]:
     decision = found(c, *replicas)
     return decision.verdict, decision.resolution
 
@@ -52,32 +52,32 @@ class TestAKey:
     def test_ends_by_what_was_written_since(self, newer: Any) -> None:
         level = {"last_stable_offset": 200, "high_watermark": 200, "log_end_offset": 200}
         written = [replica(b, key=KeyShown(newer, True, newer.offset), **level) for b in EVERYWHERE]
-        assert ended(of_value(), *written) == (Verdict.DISMISSED, Resolution.SUPERSEDED)
+        assert ended(of_value(), *written) == (ClaimState.DISMISSED, Resolution.SUPERSEDED)
         assert ended(of_value(None), *written) == AGREED, "an earlier version has not said when they differed"
         one_behind = [*written[:2], shows(3, record(10, producer_id=-1))]
-        assert found(of_value(), *one_behind).verdict is Verdict.PENDING
+        assert found(of_value(), *one_behind).verdict is ClaimState.PENDING
 
     def test_of_which_they_show_otherwise_than_they_did_differs_still(self) -> None:
         older, newer = record(10, producer_id=-1), record(20, outcome="committed")
         got = found(of_value(), shows(1, newer), shows(2, older), shows(3, older))
-        assert (got.verdict, got.accused) == (Verdict.CONFIRMED, NOBODY)
+        assert (got.verdict, got.accused) == (ClaimState.CONFIRMED, NOBODY)
         assert got.sides == parsed({"value at offset 10": (2, 3), "value at offset 20": (1,)})
 
     def test_of_which_one_that_is_behind_shows_an_older_value_waits_for_it(self) -> None:
         newer = shows(1, record(150), last_stable_offset=200)
-        assert found(of_value(), newer, shows(2, record(10)), shows(3, record(10))).verdict is Verdict.PENDING
+        assert found(of_value(), newer, shows(2, record(10)), shows(3, record(10))).verdict is ClaimState.PENDING
         deleted = shows(1, None, last_stable_offset=200)
-        assert found(of_value(), deleted, shows(2, record(10)), shows(3, record(10))).verdict is Verdict.PENDING
+        assert found(of_value(), deleted, shows(2, record(10)), shows(3, record(10))).verdict is ClaimState.PENDING
 
     def test_ends_once_every_log_begins_above_what_differed(self) -> None:
         above = [replica(b, log_start_offset=11, key=NOTHING) for b in EVERYWHERE]
-        assert ended(of_value(), *above) == (Verdict.DISMISSED, Resolution.DELETED)
+        assert ended(of_value(), *above) == (ClaimState.DISMISSED, Resolution.DELETED)
         assert ended(of_value(), *above[:2], shows(3, None)) == AGREED
         assert ended(of_value(Differed(20, 100)), *above) == AGREED, "one had a record of the key behind the claim's"
 
     def test_ends_by_a_tombstone_behind_all_that_differed(self) -> None:
         none = [shows(1, None), shows(2, None)]
-        assert ended(of_value(), *none, shows(3, TOMBSTONE)) == (Verdict.DISMISSED, Resolution.HEALED)
+        assert ended(of_value(), *none, shows(3, TOMBSTONE)) == (ClaimState.DISMISSED, Resolution.HEALED)
         assert ended(of_value(Differed(30, 100)), *none, shows(3, TOMBSTONE)) == AGREED
         of_a_transaction = replace(TOMBSTONE, outcome="committed", producer_id=9)
         assert ended(of_value(), *none, shows(3, of_a_transaction)) == AGREED
@@ -87,7 +87,7 @@ class TestAKey:
             return replica(broker, key=NOTHING, epoch_ends={4: end})
 
         c = of_value(leader_epoch=4)
-        assert ended(c, *(line(b, 10) for b in EVERYWHERE)) == (Verdict.DISMISSED, Resolution.HEALED)
+        assert ended(c, *(line(b, 10) for b in EVERYWHERE)) == (ClaimState.DISMISSED, Resolution.HEALED)
         assert ended(c, line(1, 10), line(2, 10), line(3, 11)) == AGREED
         three = of_value(leader_epoch=4, sides={**SIDES, "value at offset 5": (4,)})
         assert ended(three, *(line(b, 10) for b in EVERYWHERE)) == AGREED, "the two others differed all the same"
@@ -97,17 +97,17 @@ class TestAKey:
 
     def test_waits_for_a_replica_that_is_away_or_was_not_read_whole(self) -> None:
         none = [shows(1, None), shows(2, None)]
-        assert found(of_value(), *none, silent(3)).verdict is Verdict.PENDING
+        assert found(of_value(), *none, silent(3)).verdict is ClaimState.PENDING
         unread = replica(3, key=KeyShown(None, False, complete_from=50))
-        assert found(of_value(), *none, unread).verdict is Verdict.PENDING
+        assert found(of_value(), *none, unread).verdict is ClaimState.PENDING
 
     def test_waits_while_others_than_the_one_that_was_asked_last_differ(self) -> None:
         newer, old = record(40, producer_id=-1), record(10, producer_id=-1)
-        assert found(of_value(), shows(1, newer), shows(2, newer), shows(3, old)).verdict is not Verdict.DISMISSED
+        assert found(of_value(), shows(1, newer), shows(2, newer), shows(3, old)).verdict is not ClaimState.DISMISSED
 
 
 def of_record(before: Differed | None) -> Claim:
-    known = Recorded(sides=parsed({"record a": (1,), "record b": (2, 3)}), pivot=1, differed=before)
+    known = RecordedByViews(sides=parsed({"record a": (1,), "record b": (2, 3)}), pivot=1, differed=before)
     return of_offset(broker=NOBODY, recorded=known)
 
 
@@ -157,7 +157,7 @@ class TestWhatIsRemembered:
         assert differed(of_value(Differed(1, 2)), answers(silent(1))) == Differed(1, 2)
 
     def test_is_written_with_a_finding_and_read_again(self) -> None:
-        known = Recorded(differed=Differed(1, 2, 3, one_key=True))
-        assert Recorded.parse(json.dumps(known.as_json())) == replace(known, pivot=-1)
+        known = RecordedByViews(differed=Differed(1, 2, 3, one_key=True))
+        assert RecordedByViews.parse(json.dumps(known.as_json())) == replace(known, pivot=-1)
         for text in ('{"differed": 1}', '{"differed": {"newest": 1}}', "{}"):
-            assert Recorded.parse(text).differed is None
+            assert RecordedByViews.parse(text).differed is None
