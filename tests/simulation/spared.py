@@ -17,7 +17,7 @@ from parallax.compare.spared import without_rows
 from parallax.compare.state import PartitionState
 from parallax.compare.step import StepResult, step
 from parallax.compare.withheld import Places, Views, compare
-from parallax.compare.withholding import Limits
+from parallax.compare.withholding import WithholdingLimits
 from parallax.config import CompareSettings
 from tests.simulation.blocks import Read, added_up
 from tests.simulation.both import BothWays, Comparing, Differs
@@ -27,7 +27,7 @@ from tests.simulation.readers import PARTITION, PROGRESS, TOPIC, Row
 TOGETHER = 0.5
 """Share of the micro-batches that hold all that was read, of all replicas."""
 
-NONE_WITHHELD = Limits(worth=1 << 62)
+NONE_WITHHELD = WithholdingLimits(worth=1 << 62)
 ROOM = {"state_cap_bytes": 1 << 40}
 """More than a history can fill: a state that has room for little defers what need not be taken in at all."""
 

@@ -17,15 +17,15 @@ from parallax.compare.state import PartitionState
 from parallax.compare.step import StepResult, step
 from parallax.compare.sums import Grain
 from parallax.compare.suspect import Accusation
-from parallax.compare.withheld import Limits, Places, Views, compare, is_withholding
+from parallax.compare.withheld import Places, Views, WithholdingLimits, compare, is_withholding
 from parallax.model import FindingKind
 from tests.simulation.both import BothWays, Comparing, Differs
 from tests.simulation.monitor import Monitor
 from tests.simulation.readers import PARTITION, TOPIC, Row
 
 GRAIN = Grain(stride=3, recent=1)
-WHOLE = Limits(worth=0, few=0, at_a_time=10**6, grain=GRAIN)
-IN_PIECES = Limits(worth=0, few=6, at_a_time=12, grain=GRAIN)
+WHOLE = WithholdingLimits(worth=0, few=0, at_a_time=10**6, grain=GRAIN)
+IN_PIECES = WithholdingLimits(worth=0, few=6, at_a_time=12, grain=GRAIN)
 FEW_MARKS = replace(IN_PIECES, marks=16)
 
 

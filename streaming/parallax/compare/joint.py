@@ -18,7 +18,7 @@ from parallax.compare.blobs import Blobs
 from parallax.compare.cap import COMMITTED_SHARE, CONTENT_SHARE
 from parallax.compare.gathered import Ordered
 from parallax.compare.observations import Array
-from parallax.compare.quiet import COVERED, QuietLimits, Rows, Sets, Tables, Ticks, plain, take_in
+from parallax.compare.quiet import COVERED, Limits, Rows, Sets, Tables, Ticks, plain, take_in
 from parallax.compare.rules.content import fingerprints
 from parallax.compare.state import (
     BROKER,
@@ -104,7 +104,7 @@ def step_quiet(
     room = 2 * np.diff(states.unread_at)
     spans, span_at = np.zeros(int(room.sum()), UNREAD), _bounds(room)
     columns = {name: getattr(rows, name) for name in Rows._fields if name not in ("level", "fingerprint")}
-    limit = QuietLimits(
+    limit = Limits(
         settings.grace_ms,
         int(settings.state_cap_bytes * CONTENT_SHARE) // CONTENT.itemsize,
         int(settings.state_cap_bytes * COMMITTED_SHARE) // CANDIDATE.itemsize,

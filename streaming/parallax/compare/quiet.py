@@ -174,7 +174,7 @@ class Tables(NamedTuple):
     unread_at: Array
 
 
-class QuietLimits(NamedTuple):
+class Limits(NamedTuple):
     """Settings of one call, the same for all partitions: how many rows a state may hold, and the grace period.
 
     Attributes:
@@ -950,7 +950,7 @@ def _is_plain(p: Any, brokers: Array, states: Tables, k: int) -> bool:
 
 @_part
 def _one(
-    states: Tables, k: int, rows: Rows, of: Any, ticks: Ticks, at: Any, sets: Sets, among: Any, limits: QuietLimits
+    states: Tables, k: int, rows: Rows, of: Any, ticks: Ticks, at: Any, sets: Sets, among: Any, limits: Limits
 ) -> bool:
     """`step`, in its order."""
     p = states.partition[states.partition_at[k]]
@@ -983,7 +983,7 @@ def _kernel(frozen: tuple[int, ...]) -> Any:
         tick_at: Array,
         sets: Sets,
         set_at: Array,
-        limits: QuietLimits,
+        limits: Limits,
         is_quiet: Array,
         covered: Array,
         spans: Array,
@@ -1022,7 +1022,7 @@ _I64 = np.empty(0, np.int64)
 _SAMPLE = (
     _tables(),
     *(_columns(Rows), _I64, _columns(Ticks), _I64, _columns(Sets), _I64),
-    QuietLimits(0, 0, 0),
+    Limits(0, 0, 0),
     *(np.empty(0, np.bool_), np.empty(0, COVERED), np.empty(0, UNREAD), _I64),
 )
 
@@ -1049,4 +1049,4 @@ Args:
         many of them are filled.
 """
 
-__all__ = ["COVERED", "REASONS", "QuietLimits", "Rows", "Sets", "Tables", "Ticks", "plain", "take_in"]
+__all__ = ["COVERED", "REASONS", "Limits", "Rows", "Sets", "Tables", "Ticks", "plain", "take_in"]

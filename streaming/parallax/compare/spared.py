@@ -31,7 +31,7 @@ from parallax.compare.replicas import register
 from parallax.compare.state import FOLLOWED, PartitionState
 from parallax.compare.step import StepResult, step
 from parallax.compare.withheld import Views, is_withholding
-from parallax.compare.withholding import Limits, begun, is_broken
+from parallax.compare.withholding import WithholdingLimits, begun, is_broken
 from parallax.config import CompareSettings
 from parallax.model import Outcome, ReadEvent
 
@@ -46,7 +46,7 @@ def without_rows(
     now_ms: int,
     views: Views,
     *,
-    limits: Limits | None = None,
+    limits: WithholdingLimits | None = None,
     **options: Any,
 ) -> StepResult | None:
     """Compare a micro-batch of one partition, of which some rows were left unread because their sums are equal.
@@ -64,7 +64,7 @@ def without_rows(
         options: further arguments of `parallax.compare.step.step`.
     """
     made = _without_rows(state, seen, alike, settings, now_ms, options)
-    return made and replace(made, state=begun(made.state, settings, views.until, limits or Limits()))
+    return made and replace(made, state=begun(made.state, settings, views.until, limits or WithholdingLimits()))
 
 
 def _without_rows(

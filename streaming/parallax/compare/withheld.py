@@ -42,7 +42,7 @@ from parallax.compare.state import CONTENT, INTERVAL, MARKER, NEVER, PENDING, SU
 from parallax.compare.step import StepResult, step
 from parallax.compare.suspect import Suspect
 from parallax.compare.withholding import (
-    Limits,
+    WithholdingLimits,
     awaited,
     begun,
     begun_to,
@@ -93,7 +93,7 @@ def compare(
     now_ms: int,
     views: Views,
     *,
-    limits: Limits | None = None,
+    limits: WithholdingLimits | None = None,
     **options: Any,
 ) -> StepResult:
     """Compare a micro-batch of one partition, and withhold its rows while a replica is absent.
@@ -116,7 +116,7 @@ def compare(
         RowsGoneError: rows that were withheld and are needed are no longer in the views.
         OSError: the views cannot be read.
     """
-    limits = limits or Limits()
+    limits = limits or WithholdingLimits()
     if not is_withholding(state):
         result = step(state, seen, settings, now_ms, **options)
         return replace(result, state=begun(result.state, settings, views.until, limits))
@@ -149,7 +149,7 @@ class _Run:
     settings: CompareSettings
     now_ms: int
     views: Views
-    limits: Limits
+    limits: WithholdingLimits
     options: Mapping[str, Any]
     result: StepResult | None = None
     suspects: list[Suspect] = field(default_factory=list)
@@ -400,4 +400,4 @@ class _Run:
         return Observations(self.seen.topic, self.seen.partition)
 
 
-__all__ = ["Limits", "RowsGoneError", "Views", "compare", "is_withholding"]
+__all__ = ["RowsGoneError", "Views", "WithholdingLimits", "compare", "is_withholding"]

@@ -33,7 +33,7 @@ _BREAKS = [_TRUNCATED, *(EVENT_CODE[event] for event in _JUMPS)]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class WithholdingLimits:
     """When rows are withheld, and how many of them are compared at a time afterwards.
 
     Rows are withheld while many of them wait for an absent replica.
@@ -54,7 +54,7 @@ class Limits:
     marks: int = 1 << 16
 
 
-def begun(state: PartitionState, settings: CompareSettings, until: int, limits: Limits) -> PartitionState:
+def begun(state: PartitionState, settings: CompareSettings, until: int, limits: WithholdingLimits) -> PartitionState:
     """Decide after a step whether to withhold rows from now on.
 
     Rows are withheld if enough of the state waits for a replica that is behind, or if rows are deferred now. They are
@@ -92,12 +92,12 @@ def begun(state: PartitionState, settings: CompareSettings, until: int, limits: 
     return made
 
 
-def _least(settings: CompareSettings, limits: Limits) -> int:
+def _least(settings: CompareSettings, limits: WithholdingLimits) -> int:
     """How many bytes of a state must wait at least before rows are withheld."""
     return min(limits.worth, settings.state_cap_bytes // 8)
 
 
-def worth(state: PartitionState, settings: CompareSettings, limits: Limits) -> int:
+def worth(state: PartitionState, settings: CompareSettings, limits: WithholdingLimits) -> int:
     """How many bytes of a state must wait before rows are withheld.
 
     The result is ``limits.worth``, or an eighth of the state's cap if that is less. If the replicas that are there
@@ -228,4 +228,14 @@ def _comes_back(state: PartitionState, sets: ReplicaSets) -> bool:
     return False
 
 
-__all__ = ["Limits", "awaited", "begun", "begun_to", "is_broken", "last_of_readers", "room", "waiting", "worth"]
+__all__ = [
+    "WithholdingLimits",
+    "awaited",
+    "begun",
+    "begun_to",
+    "is_broken",
+    "last_of_readers",
+    "room",
+    "waiting",
+    "worth",
+]

@@ -19,7 +19,7 @@ from parallax.compare.feed import QUERY, RESULT_DDL, TABLES
 from parallax.compare.joint import MANY_ROWS
 from parallax.compare.segments import Manifest, StateGoneError, Store, bucket_of, offset_mark
 from parallax.compare.sums import Grain
-from parallax.compare.withheld import Limits
+from parallax.compare.withheld import WithholdingLimits
 from parallax.model import ReadEvent
 from parallax.views.compaction import compact
 from parallax.views.tables import table_path
@@ -277,8 +277,8 @@ class TestWithheld:
 
     @pytest.fixture(autouse=True)
     def little(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        limits = Limits(worth=2_000, few=10, at_a_time=100, grain=Grain(stride=4, recent=2))
-        monkeypatch.setattr(withheld, "Limits", lambda: limits)
+        limits = WithholdingLimits(worth=2_000, few=10, at_a_time=100, grain=Grain(stride=4, recent=2))
+        monkeypatch.setattr(withheld, "WithholdingLimits", lambda: limits)
         monkeypatch.setattr(joint, "MANY_WAITING", 10)
 
     def record(self, storage: Path, batch: int, brokers: Iterable[int], end: int, *rows: Row) -> None:

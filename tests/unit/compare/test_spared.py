@@ -23,7 +23,7 @@ from parallax.compare.state import CONTENT, FOLLOWED, WHOLE_SO_FAR, PartitionSta
 from parallax.compare.step import StepResult, step
 from parallax.compare.tables import create_suspects
 from parallax.compare.withheld import Views, is_withholding
-from parallax.compare.withholding import Limits
+from parallax.compare.withholding import WithholdingLimits
 from parallax.model import IsolationLevel, Outcome, ReadEvent
 from parallax.replica.digests import BLOCK, Digests
 from parallax.views import parquet
@@ -349,7 +349,7 @@ class Apart(BothWays):
             given = given.take((given.kind == POSITION) | ~is_alike)
         self.counts["alike"] += found is not None
         views = Views(0, lambda *_: ViewRows.none())
-        limits = Limits(worth=1 << 62)
+        limits = WithholdingLimits(worth=1 << 62)
         if found is not None:
             few = replace(seen, rows=given)
             made = without_rows(self.by_blocks, few, found, SETTINGS, 0, views, limits=limits)
@@ -556,7 +556,7 @@ class TestWithoutRows:
         known = self.known(32, 16)
         at_two = [row for view in (RU, RC) for row in shown(view, 2, [], 32, 100)]
         stopped = replace(seen, rows=ViewRows.concat([seen.rows, Observations.of("t", 0, at_two).rows]))
-        made = self.made(known, seen=stopped, limits=Limits(worth=100))
+        made = self.made(known, seen=stopped, limits=WithholdingLimits(worth=100))
         assert made is not None
         assert is_withholding(made.state)
         told = [int(made.state.partition[name][0]) for name in ("withheld", "withheld_since", "withheld_until")]

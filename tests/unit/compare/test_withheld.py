@@ -16,7 +16,7 @@ from parallax.compare.state import NEVER, PartitionState
 from parallax.compare.step import StepResult, step
 from parallax.compare.sums import Grain
 from parallax.compare.suspect import Coverage, suspect_id
-from parallax.compare.withheld import Limits, Places, RowsGoneError, Views, _Run, compare, is_withholding
+from parallax.compare.withheld import Places, RowsGoneError, Views, WithholdingLimits, _Run, compare, is_withholding
 from parallax.compare.withholding import waiting
 from parallax.config import CompareSettings
 from parallax.model import UNKNOWN, Outcome, ReadEvent, RowKind, UnknownReason
@@ -24,7 +24,7 @@ from tests.builders.policies import never_compacted
 from tests.unit.compare.history import BROKERS, RC, RU, SETTINGS, Row, abort, commit, record, shown, tick
 from tests.unit.compare.states import state
 
-LIMITS = Limits(worth=2_000, few=10, at_a_time=100, grain=Grain(stride=4, recent=2))
+LIMITS = WithholdingLimits(worth=2_000, few=10, at_a_time=100, grain=Grain(stride=4, recent=2))
 BATCH = 40
 AWAY = 2
 
@@ -52,7 +52,7 @@ class Compared:
     """A partition, compared with rows withheld and with all of them at once; its state goes through bytes."""
 
     def __init__(
-        self, logs: dict[int, list[Row]], limits: Limits = LIMITS, settings: CompareSettings = SETTINGS
+        self, logs: dict[int, list[Row]], limits: WithholdingLimits = LIMITS, settings: CompareSettings = SETTINGS
     ) -> None:
         self.logs, self.limits, self.settings = logs, limits, settings
         self.at = dict.fromkeys([(view, broker) for view in (RU, RC) for broker in logs], 0)
@@ -682,7 +682,7 @@ class TestParts:
     def run(self, *positions: int, few: int = 10, at_a_time: int = 100) -> _Run:
         made = state(*range(1, len(positions) + 1), position=[[at, at] for at in positions])
         made.partition["withheld"] = 16
-        limits = Limits(worth=0, few=few, at_a_time=at_a_time, grain=Grain(stride=4, recent=2))
+        limits = WithholdingLimits(worth=0, few=few, at_a_time=at_a_time, grain=Grain(stride=4, recent=2))
         return _Run(made, Observations("t", 0), SETTINGS, 0, Views(0, lambda *_: ViewRows.none()), limits, {})
 
     def marks(self, *ends: int, slot: int = 0, view: int = RU) -> dict[sums.Reader, Any]:

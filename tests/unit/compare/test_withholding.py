@@ -22,7 +22,7 @@ from parallax.compare.state import (
     SUM,
     PartitionState,
 )
-from parallax.compare.withholding import Limits, awaited, begun, begun_to, is_broken, waiting, worth
+from parallax.compare.withholding import WithholdingLimits, awaited, begun, begun_to, is_broken, waiting, worth
 from parallax.config import CompareSettings
 from parallax.model import UNKNOWN, ReadEvent
 from tests.unit.compare.history import RC, RU, Row, record, shown, tick
@@ -30,7 +30,7 @@ from tests.unit.compare.states import observed, state
 
 CAP = 1 << 20
 SETTINGS = CompareSettings(state_cap_bytes=CAP)
-FEW = Limits(worth=100)
+FEW = WithholdingLimits(worth=100)
 UNTIL = 77
 
 
@@ -61,7 +61,7 @@ def withheld_of(reader: tuple[int, int]) -> PartitionState:
     return made
 
 
-def decided(after: PartitionState, limits: Limits = FEW, settings: CompareSettings = SETTINGS) -> int:
+def decided(after: PartitionState, limits: WithholdingLimits = FEW, settings: CompareSettings = SETTINGS) -> int:
     """From which offset on rows are withheld after a step."""
     made = begun(after, settings, UNTIL, limits)
     return int(made.partition["withheld"][0])
@@ -86,8 +86,8 @@ class TestBegins:
 
     def test_only_once_more_bytes_wait_than_a_limit(self) -> None:
         size = waiting(apart())
-        assert decided(apart(), limits=Limits(worth=size - 1)) == 50
-        assert decided(apart(), limits=Limits(worth=size)) == NEVER
+        assert decided(apart(), limits=WithholdingLimits(worth=size - 1)) == 50
+        assert decided(apart(), limits=WithholdingLimits(worth=size)) == NEVER
 
     def test_not_before_the_replica_set_is_known(self) -> None:
         after = apart()
@@ -97,7 +97,7 @@ class TestBegins:
     def test_where_rows_are_deferred_now_and_no_further_ones_are(self) -> None:
         after = apart()
         after.deferred = np.array([(RU, 20, 30), (RU, 40, NEVER)], DEFERRED)
-        made = begun(after, SETTINGS, UNTIL, Limits(worth=waiting(after)))
+        made = begun(after, SETTINGS, UNTIL, WithholdingLimits(worth=waiting(after)))
         assert int(made.partition["withheld"][0]) == 50
         assert made.deferred["end"].tolist() == [30, 50]
         assert after.deferred["end"].tolist() == [30, NEVER], "what was given is not changed"
@@ -129,7 +129,7 @@ class TestBegins:
         size = waiting(apart())
         for cap, withheld in ((8 * size, NEVER), (8 * size - 8, 50)):
             settings = SETTINGS.model_copy(update={"state_cap_bytes": cap})
-            assert decided(apart(), Limits(), settings) == withheld
+            assert decided(apart(), WithholdingLimits(), settings) == withheld
 
     def test_not_while_replicas_differ_and_there_is_room(self) -> None:
         after = apart()
@@ -143,9 +143,9 @@ class TestBegins:
     def test_no_more_as_if_replicas_differed_once_little_waits(self) -> None:
         after = apart()
         after.partition["differed"] = True
-        decided(after, limits=Limits(worth=waiting(after) - 1))
+        decided(after, limits=WithholdingLimits(worth=waiting(after) - 1))
         assert after.partition["differed"][0]
-        decided(after, limits=Limits(worth=waiting(after)))
+        decided(after, limits=WithholdingLimits(worth=waiting(after)))
         assert not after.partition["differed"][0]
 
 
@@ -169,11 +169,15 @@ class TestWorth:
         assert worth(made, SETTINGS, FEW) == CAP // 2
 
     def test_is_half_a_megabyte_by_default(self) -> None:
-        assert (Limits().worth, Limits().few, Limits().at_a_time) == (512 * 1024, 20_000, 500_000)
+        assert (WithholdingLimits().worth, WithholdingLimits().few, WithholdingLimits().at_a_time) == (
+            512 * 1024,
+            20_000,
+            500_000,
+        )
 
 
 def test_the_sums_at_65_536_offsets_are_kept_by_default() -> None:
-    assert Limits().marks == 65_536
+    assert WithholdingLimits().marks == 65_536
 
 
 def test_what_waits_is_all_that_some_replica_has_yet_to_pass() -> None:
