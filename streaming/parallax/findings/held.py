@@ -666,7 +666,7 @@ class Proven(HeldMembers):
             self.members.add([claim], state, self.round, again=True, asked_ms=asked_ms)
         self.let_go(np.flatnonzero(self.members.are(State.EXPLAINED)))
         self._tally = None
-        self.show([o.proof for o in outcomes if o.proof is not None], afresh=True)
+        self.show([o.proof for o in outcomes if o.proof is not None], afresh=True, changed=changed)
         self._note_leader(outcomes)
         if changed and page.is_sample:
             self.round += 1  # What happened to some may have happened to all: ask about each.
@@ -687,7 +687,7 @@ class Proven(HeldMembers):
             self.members.tell(at, proof.claim)
         return [(remembering(original, proof), state)] if _is_other(original, proof) else []
 
-    def show(self, proofs: Sequence[MemberProof], *, afresh: bool = False) -> None:
+    def show(self, proofs: Sequence[MemberProof], *, afresh: bool = False, changed: bool = False) -> None:
         """Keep a few proofs as examples for the incident's events (``proofs``).
 
         It also notes what all of the given proofs say of the leader (``led``), and which brokers show the same as the
@@ -695,14 +695,15 @@ class Proven(HeldMembers):
 
         Args:
             proofs: the newest proofs; if empty, nothing changes.
-            afresh: whether to drop the examples that were kept until now, and what they said of the leader. If False,
-                they come first.
+            afresh: whether to drop the examples that were kept until now. If False, they come first.
+            changed: whether the incident counts other members than before. Then all are asked about again, and what
+                was known of the leader is dropped. If not, it may be of members that these proofs are not of.
         """
         if proofs:
             self.beside = self.beside.union(*(beside(p.claim, p.decision, p.answers) for p in proofs))
             self.proofs = [*([] if afresh else self.proofs), *proofs][:PROOFS]
             looks = [proof.led(self.group.broker) for proof in proofs]
-            self.led = self.led.or_rather(looks) if afresh else self.led.then(*looks)
+            self.led = self.led.or_rather(looks) if changed else self.led.then(*looks)
 
     def _note_leader(self, outcomes: Iterable[MemberOutcome]) -> None:
         """Note who led by members that a probe has decided without proving them; the accused, if it leads, is wrong."""
