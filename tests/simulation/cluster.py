@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from tests.simulation.records import IDEMPOTENT, Batch, Copied, Cut, End, Limits, Record
+from tests.simulation.records import IDEMPOTENT, Batch, Cut, End, Limits, Record
 from tests.simulation.replica import Replica
 
 
@@ -41,7 +41,7 @@ class Writer:
     """How its open transaction ends, where another partition has the end marker already."""
 
 
-class Cluster(Copied):
+class Cluster:
     """The replica set of one partition, its clients, and the whole uncompacted history."""
 
     def __init__(self, limits: Limits, brokers: tuple[int, ...] = (1, 2, 3), writers: int = 3) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Self
+from typing import Self
 
 NO_PRODUCER = -1
 IDEMPOTENT = 500
@@ -19,37 +18,6 @@ class _Unchanging:
 
     def __deepcopy__(self, memo: object) -> Self:
         return self
-
-
-class Copied:
-    """Is deep-copied attribute by attribute; of a list or a set of what cannot change no element is looked at."""
-
-    __slots__ = ()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        made = object.__new__(type(self))
-        memo[id(self)] = made
-        for name in getattr(self, "__slots__", ()) or vars(self):
-            setattr(made, name, _copied(getattr(self, name), memo))
-        return made
-
-
-def _copied(value: Any, memo: dict[int, Any]) -> Any:
-    if id(value) in memo:
-        return memo[id(value)]
-    made: Any
-    if isinstance(value, (list, set)) and all(map(_cannot_change, (one for one, _ in zip(value, "1", strict=False)))):
-        made = value.copy()
-    elif type(value) is dict:
-        made = {key: _copied(one, memo) for key, one in value.items()}
-    else:
-        return copy.deepcopy(value, memo)
-    memo[id(value)] = made
-    return made
-
-
-def _cannot_change(value: Any) -> bool:
-    return isinstance(value, (_Unchanging, int, str)) or (isinstance(value, tuple) and all(map(_cannot_change, value)))
 
 
 class End(IntEnum):

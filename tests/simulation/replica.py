@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from tests.simulation.records import NO_PRODUCER, Aborted, Batch, Copied, End, Ended, Limits, Producer, Record
+from tests.simulation.records import NO_PRODUCER, Aborted, Batch, End, Ended, Limits, Producer, Record
 
 
 class _Traversal:
@@ -51,7 +51,7 @@ class _Traversal:
 
 
 @dataclass(slots=True)
-class Replica(Copied):
+class Replica:
     """The log of one broker and everything that the broker derives from it."""
 
     id: int
