@@ -126,7 +126,7 @@ class Lineage:
         if end is None or place.epoch in held:
             return False
         # Epochs only grow along a log.
-        return place.offset >= end or not held.isdisjoint(range(UNKNOWN, place.epoch))
+        return place.offset >= end or any(epoch < place.epoch for epoch in held)
 
     def _of(self, place: Place) -> Belongs:
         held = _reaching(self.leader_tops, place.offset)
@@ -145,8 +145,8 @@ class Lineage:
             return Belongs.YES
         if not self._is_whole:
             return Belongs.PERHAPS
-        following = (range(place.epoch, epoch) for epoch in standing)
-        if any(epochs and self.cut_epochs.isdisjoint(epochs) for epochs in following):
+        newer = (epoch for epoch in standing if epoch > place.epoch)
+        if any(not any(place.epoch <= cut < epoch for cut in self.cut_epochs) for epoch in newer):
             return Belongs.YES
         return Belongs.PERHAPS if any(cut >= place.epoch for cut in self.cut_epochs) else Belongs.YES
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from itertools import takewhile
 
 from parallax.evidence.ledger import Ledger, Timely
 from parallax.evidence.lineage import Lineage
@@ -61,9 +60,11 @@ class Room:
 
     def spans(self, low: int, high: int) -> list[Span]:
         """The ranges above ``low`` and below ``high`` where something may have come and gone unseen; ascending."""
-        first = low + 1
-        below = takewhile(lambda gap: max(gap[0], first) < high, self.gaps[bisect_right(self._ends, first) :])
-        found = [(max(start, first), min(end, high)) for start, end in below]
+        first, found = low + 1, list[Span]()
+        for start, end in self.gaps[bisect_right(self._ends, first) :]:
+            if max(start, first) >= high:
+                break
+            found.append((max(start, first), min(end, high)))
         beyond = max(self.end, first)
         return [*found, (beyond, high)] if beyond < high else found
 

@@ -198,7 +198,7 @@ class _Key:
     def _matters(self, offset: int) -> bool:
         """Whether what lies at an offset changes what a replica is to show, or whether it is judged by that."""
         return any(
-            offset in range(one.bound, self.full)
+            one.bound <= offset < self.full
             or bisect_right(self.visible, offset) == bisect_left(self.visible, one.bound)
             for one in self.shown
         )

@@ -63,8 +63,7 @@ def _may_have_gone(case: Case, fact: Fact) -> bool:
         return True
     if fact.end is not None:
         return False
-    above = range(fact.offset, case.top)
-    newer = (f for f in case.facts.values() if f.end is None and f.key == fact.key and f.offset in above)
+    newer = (f for f in case.facts.values() if f.end is None and f.key == fact.key and f.offset > fact.offset)
     return case.room.between(fact.offset, case.top) or any(newer)
 
 

@@ -121,7 +121,7 @@ class Outcomes:
             others = (
                 outcome is not marker.end
                 for place, outcome in look.outcomes.items()
-                if place.offset in range(first, marker.offset) and look.facts[place].producer == group.producer
+                if first <= place.offset < marker.offset and look.facts[place].producer == group.producer
             )
             if marker.place in look.facts and marker.offset < look.last_stable and not any(others):
                 found.add(broker)
@@ -291,8 +291,7 @@ class Outcomes:
 
 def _next_end(look: Look, producer: int, offset: int) -> Fact | None:
     """The first end marker of a producer that a replica shows behind a record at ``offset``."""
-    behind = range(offset, look.high_watermark)
-    ends = (f for f in look.facts.values() if f.end is not None and f.producer == producer and f.offset in behind)
+    ends = (f for f in look.facts.values() if f.end is not None and f.producer == producer and f.offset > offset)
     return min(ends, key=lambda fact: fact.offset, default=None)
 
 

@@ -35,8 +35,7 @@ class Group:
     @property
     def end(self) -> End | None:
         """How the transaction of these records ended; None if several ends are possible."""
-        end, *others = self.options
-        return None if others else end
+        return self.options[0] if len(self.options) == 1 else None
 
 
 class Transactions:
@@ -135,8 +134,7 @@ class Transactions:
         return runs
 
     def _group(self, facts: Mapping[int, Fact], producer: int, offsets: list[int], following: int) -> Group:
-        first, *_ = offsets
-        *_, last = offsets
+        first, last = offsets[0], offsets[-1]
         end = self.first_end(producer, last)
         stop = following if following != UNKNOWN else end if end != UNKNOWN else self._room.end
         may_hide = following != UNKNOWN or self.room_for_an_end(producer, last, stop)
@@ -168,9 +166,7 @@ class Transactions:
             if since is None or epochs or name <= since or group.end is not None:
                 yield group
                 continue
-            *_, last = group.offsets
-            marks = self.markers.get(group.producer, [])
-            behind = marks[bisect_right(marks, last) :]
+            behind = (mark for mark in self.markers.get(group.producer, ()) if mark > group.offsets[-1])
             own = next((mark for mark in behind if facts[mark].producer_epoch == name), UNKNOWN)
             end = facts[own].end if own != UNKNOWN else None
             if end is not None:

@@ -22,6 +22,8 @@ from parallax.model import UNKNOWN
 
 MOST_WORLDS = 4096
 """A key with more choices is not judged: it stays unknown."""
+REMEMBERED = 1 << 14
+"""For how many components the worlds are kept in memory: for those that were used last."""
 
 
 class _State(Enum):
@@ -136,7 +138,7 @@ class Worlds(NamedTuple):
     explained: bool
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=REMEMBERED)
 def worlds_of(component: Component) -> Worlds | None:
     """List all worlds (possible truths) of the key in ``component``; None if they are more than `MOST_WORLDS`."""
     c = component
