@@ -87,7 +87,7 @@ class Readers:
             return False
         reader, replica, span = planned
         follows = self._tell(reader, span)
-        return self._range(reader, replica, (span.start, min(span.end, span.start + limit)), follows)
+        return self._range(reader, replica, replace(span, end=min(span.end, span.start + limit)), follows)
 
     def _read_both(self, broker: int, limit: int) -> bool:
         """What a micro-batch reads of one replica in both levels, by one Fetch as far as that can be."""
@@ -105,9 +105,7 @@ class Readers:
             done = wire.read_pieces(wire.Broker(replica, self.draw, self.seed), wanted)
         has_read = False
         for piece in wanted:
-            span, view = piece.span, piece.reader.isolation
-            place = (span.start, span.end)
-            has_read |= self._range(piece.reader, replica, place, piece.epoch, done.get(view))
+            has_read |= self._range(piece.reader, replica, piece.span, piece.epoch, done.get(piece.reader.isolation))
         return has_read
 
     def _plan(self, view: int, broker: int) -> tuple[Reader, Replica, Range] | None:
@@ -154,7 +152,7 @@ class Readers:
         self,
         reader: Reader,
         replica: Replica,
-        span: tuple[int, int],
+        span: Range,
         follows: int,
         done: wire.Done | None = None,
     ) -> bool:
@@ -163,16 +161,22 @@ class Readers:
         ``done`` is what the product has made of it, where it has read it together with another one.
         """
         view = reader.isolation
-        start, end = span
+        start, end = span.start, span.end
         if end <= start:
             return False
-        cut = _cut_below(replica, start, follows)
+        cut = _cut_below(replica, start, follows, may_be_another=span.may_be_another)
+        if self.wired:
+            done = done or wire.read(
+                wire.Broker(replica, self.draw, self.seed),
+                view,
+                start,
+                end,
+                follows,
+                may_be_another=span.may_be_another,
+            )
+            assert done.cut == cut, f"a truncated log must be noticed, and no other: {done.cut}, not {cut}"
         if cut is not None:
-            if self.wired:
-                done = done or wire.read(wire.Broker(replica, self.draw, self.seed), view, start, end, follows)
-                noticed = done.cut
-                assert noticed == cut, f"a truncated log must be noticed: {noticed}, not {cut}"
-            self._close(reader, replica, cut[0], ReadEvent.LOG_TRUNCATED, follows if cut[1] else -1)
+            self._close(reader, replica, cut, ReadEvent.LOG_TRUNCATED, follows)
             return True
         if done is not None:
             # What came beyond the end with the last answer is taken.
@@ -190,10 +194,9 @@ class Readers:
         bound = replica.hw if view == RU else replica.lso
         epoch = next((b.leader_epoch for b in replica.batches if b.last >= end - 1 and b.base < bound), -1)
         if self.wired:
-            done = done or wire.read(wire.Broker(replica, self.draw, self.seed), view, start, end, follows)
-            assert done.cut is None, f"a log that was not truncated must not be reported as such: {done.cut}"
+            assert done is not None
             assert done.rows == rows, f"what is decoded must be what the replica holds: {done.rows}; it holds {rows}"
-            assert done.position == end >= span[1], f"a range must be read to its end: {done.position} of {span}"
+            assert done.position == end >= span.end, f"a range must be read to its end: {done.position} of {span}"
             self.reads_decoded += 1
             rows, epoch = done.rows, done.epoch
         self.give(view, replica.id, rows)
@@ -382,22 +385,21 @@ def _nameless(replica: Replica, offset: int, producer_id: int, kind: RowKind, ou
     }
 
 
-def _cut_below(replica: Replica, position: int, epoch: int) -> tuple[int, bool] | None:
-    """What a broker's answer says of a log that was read up to a position in a leader epoch; None: it is that log.
+def _cut_below(replica: Replica, position: int, epoch: int, *, may_be_another: bool) -> int | None:
+    """Where reading goes on in a log that was read up to a position in a leader epoch; None: at the position.
 
     A broker names the largest epoch of its log up to the one that was read, and where that ends
     (``LeaderEpochFileCache.endOffsetFor``). The log is the one that was read where it knows that epoch, and holds it up
     to the position; where it begins with a newer one it says nothing of what lies below. Otherwise it ends where the
-    answer says; or it is another log, and nobody is told from where on.
+    answer says; or it is another log, and nobody is told from where on: that is said once.
     """
     if epoch < 0:
         return None
     found = replica.epoch_end(epoch)
     if found is not None and found[1] < position:
-        return found[1], True
-    if found is None or found[0] < epoch:
-        return min(position, replica.hw), False
-    return None
+        return found[1]
+    is_another = found is None or found[0] < epoch
+    return min(position, replica.hw) if is_another and not may_be_another else None
 
 
 def _head(view: int, replica: Replica, batch: Batch, offset: int) -> Row:

@@ -208,7 +208,10 @@ class Replica:
         self.copied = set()
 
     def truncate(self, end: int) -> None:
-        """Drop everything from ``end`` on and rebuild the producers' state, as a follower of a new leader does."""
+        """Drop everything from ``end`` on and rebuild the producers' state, as a follower of a new leader does.
+
+        A log that began above begins there then.
+        """
         # An epoch that began at the end of the log, without a record yet, goes as well (UnifiedLog.truncateTo).
         self.epochs = [e for e in self.epochs if e[1] < end]
         if end >= self.leo:
@@ -217,10 +220,10 @@ class Replica:
         open_below = {pid: p.first for pid, p in self.producers.items() if p.first is not None and p.first < end}
         aborted, ended = [a for a in self.aborted if a.last < end], [e for e in self.ended if e.marker < end]
         reopened = {e.producer_id: e.first for e in self.ended if e.first < end <= e.marker}
-        self.batches, self.leo = batches, end
+        self.batches, self.leo, self.log_start = batches, end, min(self.log_start, end)
         self.copied = {offset for offset in self.copied if offset < end}
         self.hw, self.clean_to = min(self.hw, end), min(self.clean_to, end)
-        self.segments = [s for s in self.segments if s < end] or [0]
+        self.segments = [s for s in self.segments if s < end] or [end]
         self.producers, self.unreplicated = {}, []
         for batch in batches:
             self._track(batch)

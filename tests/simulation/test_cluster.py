@@ -104,6 +104,26 @@ def test_an_unclean_election_takes_from_all_what_the_new_leader_lacks() -> None:
     assert c.replicas[1].epoch_end(0) == (0, 1)
 
 
+def test_a_log_that_is_truncated_below_its_start_begins_there() -> None:
+    """As ``UnifiedLog.truncateTo`` has it: a log never begins above its end."""
+    c = cluster()
+    plain(c, 1, 10)
+    c.sync()
+    c.stop(3)
+    for value in (11, 12):
+        c.tick(200)
+        plain(c, 1, value)
+    c.sync()
+    c.usurp(3)
+    assert all(c.damage(1, Replica.lose_head) for _ in range(2))
+    assert c.replicas[1].log_start == 2
+    plain(c, 1, 13)
+    c.start(1)
+    c.sync()
+    log = c.replicas[1]
+    assert (log.log_start, log.leo, log.segments, log.epochs) == (1, 2, [1], [(1, 1)])
+
+
 def test_a_leader_without_records_gives_up_its_epoch_for_a_log_that_goes_on_below() -> None:
     c = cluster()
     plain(c, 1, 10)

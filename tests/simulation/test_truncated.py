@@ -175,6 +175,18 @@ def test_a_second_election_that_cuts_an_epoch_below_the_first_is_a_finding_of_it
     life.world.settle()
 
 
+def test_a_log_is_truncated_though_an_older_one_took_its_place_before() -> None:
+    """3 alone wrote epoch 4, and was read; 1 leads with its older tail; then 2 does, who has neither."""
+    life = Life().after(
+        "lead 1; write -1 1 1; sync; write -1 2 2; write -1 2 3; stop 1; stop 2; write -1 3 4; round; "
+        "usurp 1; start 3; sync; round"
+    )
+    life.after(f"usurp 2; write -1 4 5; write -1 4 6; write -1 4 7; start 1; start 3; {LOOKS}")
+    found = [e for e in life.world.monitor.lifecycle.standing() if e.kind == "log_truncated"]
+    assert sorted((e.broker, e.offset) for e in found) == [(1, 1), (3, 1)]
+    life.world.settle()
+
+
 COPIED_FROM_FROZEN = "lead 2; sync; wipe 1 1; sync; wipe 3 1; sync; "
 GOES_ON = f"write 0 3 5; {LOOKS}"
 

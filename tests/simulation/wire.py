@@ -16,11 +16,10 @@ import numpy as np
 from parallax.model import IsolationLevel, ReadEvent, RowKind, TopicPartition
 from parallax.replica.client import FetchedPartition, FetchPosition
 from parallax.replica.errors import BrokerTooOld, LogTruncated, OffsetOutOfRange
-from parallax.replica.reader import Chunk, read_range
+from parallax.replica.reader import Shown, Span, read_ranges
 from parallax.source import reading
 from parallax.source.options import ReplicaOptions
 from parallax.source.planning import Piece
-from tests.chunks import read_all
 from tests.simulation.batches import encode
 from tests.simulation.content import HASH_KEY, HASHER
 from tests.simulation.replica import Replica
@@ -121,43 +120,45 @@ class Done:
         rows: of the view.
         position: where it ended.
         epoch: leader epoch of the last batch below; -1 where it is not known.
-        cut: where the log was found to be truncated, and whether that is known for sure; None where it was not.
+        cut: where reading goes on, where the log was found to be another one; None where it was not.
     """
 
     rows: list[dict[str, int]]
     position: int
     epoch: int
-    cut: tuple[int, bool] | None = None
+    cut: int | None = None
 
 
-def read(broker: Broker, view: int, start: int, end: int, after_epoch: int = -1) -> Done:
+def read(
+    broker: Broker, view: int, start: int, end: int, after_epoch: int = -1, *, may_be_another: bool = False
+) -> Done:
     """Read ``[start, end)`` as the product does.
 
     Raises:
         ReplicaError: as the product's reader raises it.
     """
-    chunks, position, failure = read_all(
-        read_range(
-            broker,  # type: ignore[arg-type]
-            broker.replica.id,
-            "t",
-            0,
-            start,
-            end,
-            isolation=IsolationLevel(view),
-            hasher=HASHER,
-            max_bytes=broker.draw.choice((1, 200, 1_000, 1 << 20)),
-            after_epoch=after_epoch,
-        )
+    span = Span("t", 0, start, end, after_epoch, may_be_another=may_be_another)
+    size = broker.draw.choice((1, 200, 1_000, 1 << 20))
+    events = read_ranges(
+        broker,  # type: ignore[arg-type]
+        broker.replica.id,
+        [span],
+        isolation=IsolationLevel(view),
+        hasher=HASHER,
+        max_bytes=size,
     )
-    if failure is not None and not isinstance(failure, LogTruncated):
-        raise failure
-    epoch, at = after_epoch, start
-    for chunk in chunks:
-        epoch, at = (chunk.epoch if chunk.position > at else epoch), chunk.position
-    rows = [row for chunk in chunks for row in _rows(chunk, view, broker.replica.id)]
-    cut = None if failure is None else (min(at, failure.end), failure.known)
-    return Done(rows, start if position is None else position, epoch, cut)
+    rows: list[dict[str, int]] = []
+    cut, epoch, at = None, after_epoch, start
+    for event in events:
+        if isinstance(event, Shown):
+            ((_, mark),) = event.marks
+            epoch, at = (mark.epoch if mark.position > at else epoch), mark.position
+            rows += _rows(event, view, broker.replica.id)
+        elif isinstance(event.error, LogTruncated):
+            cut = min(at, event.error.end)
+        else:
+            raise event.error
+    return Done(rows, at, epoch, cut)
 
 
 def read_pieces(broker: Broker, pieces: Sequence[Piece]) -> dict[int, Done]:
@@ -181,8 +182,7 @@ def read_pieces(broker: Broker, pieces: Sequence[Piece]) -> dict[int, Done]:
         *shown, end = [row for row in mine if row["kind"] != RowKind.POSITION] + [mine[-1]]
         event = end["position"]["event"]
         assert event in (ReadEvent.OK, ReadEvent.LOG_TRUNCATED), end
-        known = end["leader_epoch"] >= 0
-        cut = (end["offset"], known) if event == ReadEvent.LOG_TRUNCATED else None
+        cut = end["offset"] if event == ReadEvent.LOG_TRUNCATED else None
         told = [_row(row, broker.replica.id) for row in shown]
         found[piece.reader.isolation] = Done(told, end["offset"], end["leader_epoch"], cut)
     return found
@@ -194,10 +194,10 @@ def _row(row: dict[str, Any], broker: int) -> dict[str, int]:
     return {"view": row["isolation"], "broker": broker, **told}
 
 
-def _rows(chunk: Chunk, view: int, broker: int) -> list[dict[str, int]]:
-    columns = [getattr(chunk.columns, name).tolist() for name in _COLUMNS]
+def _rows(shown: Shown, view: int, broker: int) -> list[dict[str, int]]:
+    columns = [getattr(shown.columns, name).tolist() for name in _COLUMNS]
     names = ("view", "broker", "outcome", *_COLUMNS)
     return [
         dict(zip(names, (view, broker, outcome, *values), strict=True))
-        for outcome, *values in zip(chunk.outcome.tolist(), *columns, strict=True)
+        for outcome, *values in zip(shown.outcome.tolist(), *columns, strict=True)
     ]

@@ -141,22 +141,20 @@ class MovedToTieredStorage(ReplicaError):
 
 
 class LogTruncated(ReplicaError):
-    """The log was truncated below the reader's position, so it no longer holds all records that were read from it.
+    """The log was truncated below the reader's position, or another log may have replaced it.
 
     The log may have grown since, and may hold other records at these offsets.
 
     Attributes:
-        end: the offset up to which the log still holds the records that were read.
-        known: whether ``end`` is exact, from the log's leader epochs. Otherwise the log has no entry for the epoch that
-            was read, and may hold less.
+        end: the offset below which the reader goes on. If the log's leader epochs show where it was truncated, it is
+            that offset. Otherwise the log has no entry for the epoch that was read, and may hold less.
     """
 
     event = ReadEvent.LOG_TRUNCATED
 
-    def __init__(self, problem: str, *, end: int = -1, known: bool = True, **place: Any) -> None:
+    def __init__(self, problem: str, *, end: int = -1, **place: Any) -> None:
         super().__init__(problem, **place)
         self.end = end
-        self.known = known
 
 
 class UnknownTopic(ReplicaError):

@@ -97,6 +97,8 @@ class Span:
             later reading need not transfer them again. -1: no rows beyond ``end`` are yielded.
         topic_id: Kafka's id of the topic. If another topic has its name, brokers answer with an error. Empty: any topic
             of that name is read.
+        may_be_another: whether it is known that another log may have replaced the one that was read. Then a log without
+            an entry for ``after_epoch`` is no error, but one that was truncated below ``start`` still is.
     """
 
     topic: str
@@ -106,6 +108,7 @@ class Span:
     after_epoch: int = -1
     most: int = -1
     topic_id: str = ""
+    may_be_another: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,6 +378,7 @@ class _Log:
         self.end = span.end
         self.most = max(span.end, span.most)
         self.epoch = span.after_epoch
+        self._may_be_another = span.may_be_another
         self.max_bytes = max_bytes
         self._forgotten = -1
         self._doubted = 0
@@ -392,10 +396,10 @@ class _Log:
         ``LeaderEpochFileCache.endOffsetFor``). Where it ends below, the log was truncated. Where it reaches up to the
         position, the epoch that was read is none of this log: what lies below is of older epochs. It may be a copy of a
         log whose records of that epoch had been cleaned, or another log that has taken the place of the one that was
-        read, as after two unclean elections.
+        read, as after two unclean elections. That is said once (`Span.may_be_another`); then it is read on.
 
         Raises:
-            LogTruncated: the log was truncated below the position, or may have been.
+            LogTruncated: the log was truncated below the position, or may have been and nobody knows it yet.
             ReplicaError: what else the broker says of this partition.
         """
         epoch, position = self.epoch, self.position
@@ -406,15 +410,16 @@ class _Log:
             # which.
             self._forgotten, self.epoch = epoch, -1
             return True
-        if self._forgotten >= 0:
-            raise _forgotten(self._forgotten, min(position, answer.high_watermark))
-        if answer.diverging is None:
-            return False
-        _, end = answer.diverging
-        if end < position:
-            problem = f"the log of leader epoch {epoch} ends at offset {end}, it was read up to {position}"
-            raise LogTruncated(problem, end=end)
-        raise _forgotten(epoch, min(position, answer.high_watermark))
+        if answer.diverging is not None:
+            _, end = answer.diverging
+            if end < position:
+                problem = f"the log of leader epoch {epoch} ends at offset {end}, it was read up to {position}"
+                raise LogTruncated(problem, end=end)
+            self._forgotten, self.epoch = epoch, -1
+        if self._forgotten >= 0 and not self._may_be_another:
+            problem = f"the log does not know leader epoch {self._forgotten} any more, in which it was read"
+            raise LogTruncated(problem, end=min(position, answer.high_watermark))
+        return answer.diverging is not None
 
     def doubts(self, batches: _Batches) -> bool:
         """Whether the same is asked once more, since the answer contradicts itself in its first batch.
@@ -437,6 +442,7 @@ class _Log:
         if not len(batches.table) or batches.failure is not None:
             return False
         self.epoch, self.ahead = int(batches.table[-1, kernels.EPOCH]), batches.reached
+        self._forgotten, self._may_be_another = -1, False
         return self.ahead < self.end
 
     def widen(self) -> None:
@@ -448,11 +454,6 @@ class _Log:
         self.max_bytes *= 2
         if self.max_bytes > _MAX_FETCH:
             raise Unsupported(f"a batch at offset {self.position} is larger than {_MAX_FETCH >> 20} MiB")
-
-
-def _forgotten(epoch: int, end: int) -> LogTruncated:
-    problem = f"the log does not know leader epoch {epoch} any more, in which it was read"
-    return LogTruncated(problem, end=end, known=False)
 
 
 class _Reading:

@@ -46,8 +46,8 @@ class Position:
         high_watermark: the replica's high watermark at that time; None if the replica did not say.
         last_stable_offset: the replica's last stable offset at that time; None if the replica did not say.
         log_start_offset: the replica's log start at that time; None if the replica did not say.
-        epoch: leader epoch of the last batch below ``offset``. If the event is ``log_truncated``, the leader epoch of
-            the batch that the log has lost. -1 if it is not known.
+        epoch: leader epoch of the last batch that was read. It lies below ``offset``, unless the event is
+            ``log_truncated``: then the log may have lost it. -1 if it is not known.
     """
 
     reader: Reader

@@ -59,6 +59,11 @@ class Range:
     detail: str = ""
 
     @property
+    def may_be_another(self) -> bool:
+        """Whether another log may have replaced the one that was read, and nothing was read of it since."""
+        return self.state is ReadEvent.LOG_TRUNCATED
+
+    @property
     def empty(self) -> bool:
         """Whether the micro-batch has nothing to do for the reader: no offset to read, no event to record."""
         return self.start >= self.end and not self.fresh

@@ -97,7 +97,9 @@ def next_range(
         return _reported(log.log_end_offset, bound, topic_id, ReadEvent.LOG_TRUNCATED, detail)
     recovered = state in STANDING
     detail = f"readable again after {state.value}" if recovered else ""
-    return Range(position, max(position, bound), topic_id or known_id, ReadEvent.OK, recovered, detail)
+    # What was said of a log that may be another stands until something is read of it.
+    goes_on = state if state is ReadEvent.LOG_TRUNCATED else ReadEvent.OK
+    return Range(position, max(position, bound), topic_id or known_id, goes_on, recovered, detail)
 
 
 STANDING = frozenset({ReadEvent.TOPIC_DELETED, ReadEvent.NOT_HOSTED, *LATER})
@@ -157,11 +159,16 @@ def clip(reader: Reader, span: Range, recorded: Mapping[Reader, Recorded]) -> Ra
         recorded: the position of each reader that the tables hold.
     """
     known = recorded.get(reader)
-    if known is None or known.position <= span.start or span.state is ReadEvent.LOG_TRUNCATED:
+    if known is None or known.position <= span.start or _goes_back(span):
         return span
     if known.topic_id and span.topic_id and known.topic_id != span.topic_id:
         return span
     return Range(known.position, max(known.position, span.end), span.topic_id, span.state)
+
+
+def _goes_back(span: Range) -> bool:
+    """Whether the plan found that the log was truncated: the range begins below the recorded position."""
+    return span.fresh and span.state is ReadEvent.LOG_TRUNCATED
 
 
 def known_epochs(ranges: Ranges, recorded: Mapping[Reader, Recorded]) -> dict[Reader, int]:
@@ -178,8 +185,7 @@ def known_epochs(ranges: Ranges, recorded: Mapping[Reader, Recorded]) -> dict[Re
     return {
         reader: entry.epoch
         for reader, span in ranges.items()
-        if (entry := recorded.get(reader)) is not None
-        and (span.start == entry.position or span.state is ReadEvent.LOG_TRUNCATED)
+        if (entry := recorded.get(reader)) is not None and (span.start == entry.position or _goes_back(span))
     }
 
 

@@ -169,10 +169,10 @@ def _spans(options: ReplicaOptions, read: Sequence[tuple[Progress, int]]) -> lis
     beyond = max(_BEYOND, _BEYOND_IN_ALL // len(read))
     spans = []
     for progress, end in read:
-        reader, start = progress.piece.reader, progress.position
+        reader, planned, start = progress.piece.reader, progress.piece.span, progress.position
         most = -1 if options.feedback is None else end + max(end - start, beyond)
-        topic_id = progress.piece.span.topic_id
-        spans.append(Span(reader.topic, reader.partition, start, end, progress.epoch, most, topic_id))
+        log = planned.topic_id, planned.may_be_another
+        spans.append(Span(reader.topic, reader.partition, start, end, progress.epoch, most, *log))
     return spans
 
 
@@ -377,9 +377,9 @@ def _end_row(progress: Progress) -> Position:
         event, detail = error.event or ReadEvent.UNREACHABLE, str(error)
     if event is ReadEvent.TOPIC_DELETED:
         event = ReadEvent.NOT_HOSTED  # One broker's word; the next plan asks the cluster.
-    position, epoch = progress.position, progress.epoch
+    position = progress.position
     if isinstance(error, LogTruncated):
-        position, epoch = min(position, error.end), epoch if error.known else -1
+        position = min(position, error.end)
     return Position(
         piece.reader,
         position,
@@ -390,5 +390,5 @@ def _end_row(progress: Progress) -> Position:
         None if mark is None else mark.high_watermark,
         None if mark is None else mark.last_stable_offset,
         None if mark is None else mark.log_start_offset,
-        epoch,
+        progress.epoch,
     )

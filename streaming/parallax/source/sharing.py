@@ -46,7 +46,7 @@ class Shared:
         """The shared reading of a log; None if one Fetch cannot serve both isolation levels.
 
         It cannot if their ranges have no offset in common, or belong to different topic ids. It cannot either if both
-        begin at one offset, and know different leader epochs below it.
+        begin at one offset, and not both know the same of the log below it.
 
         Args:
             uncommitted: how far read_uncommitted has read.
@@ -59,7 +59,8 @@ class Shared:
         if uncommitted.piece.span.topic_id != committed.piece.span.topic_id:
             return None  # One has yet to learn that the topic was re-created.
         even = low.position == high.position
-        if even and low.epoch != high.epoch:
+        known = {(progress.epoch, progress.piece.span.may_be_another) for progress in (low, high)}
+        if even and len(known) > 1:
             return None  # A Fetch asks about one leader epoch: whether the log still holds what was read in it.
         return cls(low, high, joined=even)
 

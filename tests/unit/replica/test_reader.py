@@ -11,7 +11,7 @@ from parallax.replica import reader
 from parallax.replica.client import FetchedPartition
 from parallax.replica.decode import ContentHasher
 from parallax.replica.errors import CorruptBatch, LogTruncated, OffsetOutOfRange, ReplicaError, Throttled, Unreachable
-from parallax.replica.reader import Chunk, read_range
+from parallax.replica.reader import Chunk, Failed, Shown, Span, read_range, read_ranges
 from tests.chunks import read_all
 
 from .batches import Batch, Record, not_below
@@ -160,7 +160,7 @@ def test_a_log_that_was_truncated_and_has_grown_past_the_position_is_noticed() -
     log = Epochs([(0, 0), (4, 7)], end=30)
     with pytest.raises(LogTruncated, match="leader epoch 3 ends at offset 7, it was read up to 20") as cut:
         list(read(log, 20, 30, after_epoch=3))
-    assert (cut.value.end, cut.value.known) == (7, True)
+    assert cut.value.end == 7
 
 
 def test_a_log_that_still_holds_what_was_read_is_read_on() -> None:
@@ -178,7 +178,7 @@ def test_a_log_of_older_epochs_up_to_the_position_may_have_replaced_the_one_that
     log = Epochs([(0, 0), (4, begins)], end=30)
     with pytest.raises(LogTruncated, match="does not know leader epoch 3") as cut:
         list(read(log, 20, 30, after_epoch=3))
-    assert (cut.value.end, cut.value.known) == (20, False)
+    assert cut.value.end == 20
     assert log.asked == [(20, 3)]
 
 
@@ -191,7 +191,31 @@ def test_a_log_that_begins_with_a_newer_epoch_at_the_position_says_nothing_of_wh
 def test_a_log_that_knows_neither_the_epoch_nor_a_later_one_is_not_the_one_that_was_read() -> None:
     with pytest.raises(LogTruncated, match="does not know leader epoch 3") as cut:
         list(read(Epochs([(0, 0)], end=30), 20, 30, after_epoch=3))
-    assert (cut.value.end, cut.value.known) == (20, False)
+    assert cut.value.end == 20
+
+
+def doubted(log: Epochs) -> Shown | Failed:
+    """What comes of a log that was read to 20 in epoch 3, where it is known that another may have replaced it."""
+    span = Span("t", 0, 20, 30, after_epoch=3, may_be_another=True)
+    hasher = ContentHasher(bytes(16))
+    (event,) = read_ranges(log, 2, [span], isolation=IsolationLevel.READ_UNCOMMITTED, hasher=hasher)  # type: ignore[arg-type]
+    return event
+
+
+@pytest.mark.parametrize("epochs", [[(0, 0), (4, 20)], [(0, 0), (4, 25)], [(0, 0)]])
+def test_that_a_log_may_be_another_is_said_once_and_then_it_is_read_on(epochs: list[tuple[int, int]]) -> None:
+    log = Epochs(epochs, end=30)
+    event = doubted(log)
+    assert isinstance(event, Shown)
+    assert [mark.position for _, mark in event.marks] == [30]
+    assert log.asked == [(20, 3), (20, -1)]
+
+
+def test_a_log_that_was_replaced_and_is_then_truncated_below_the_position_is_noticed() -> None:
+    event = doubted(Epochs([(0, 0), (5, 12)], end=30))
+    assert isinstance(event, Failed)
+    assert isinstance(event.error, LogTruncated)
+    assert event.error.end == 12
 
 
 def test_an_offset_out_of_range_is_raised_as_such_whatever_epoch_was_asked_with() -> None:

@@ -61,6 +61,15 @@ def test_a_log_that_ends_below_the_position_was_truncated() -> None:
     assert "200" in span.detail
 
 
+def test_a_log_that_may_be_another_is_that_until_something_was_read_of_it() -> None:
+    recorded = Recorded(70, "A", ReadEvent.LOG_TRUNCATED, epoch=3)
+    span = planned(Range(10, 70, "A"), recorded)
+    assert (span.start, span.end, span.fresh, span.may_be_another) == (70, 80, False, True)
+    assert clip(READER, span, {READER: recorded._replace(position=75)}).start == 75
+    assert known_epochs({READER: span}, {READER: recorded}) == {READER: 3}
+    assert not planned(span, recorded._replace(event=ReadEvent.OK)).may_be_another
+
+
 def test_a_log_start_above_the_position_tells_what_was_never_shown() -> None:
     span = planned(Range(0, 4, "A"))
     assert (span.start, span.end, span.state) == (10, 80, ReadEvent.LOG_START_ADVANCED)

@@ -104,6 +104,24 @@ def test_a_truncated_log_is_reported_with_the_epoch_that_was_read(monkeypatch: p
     assert (row["offset"], row["position"]["event"], row["leader_epoch"]) == (7, ReadEvent.LOG_TRUNCATED, 3)
 
 
+def test_an_epoch_that_the_log_does_not_know_is_kept_until_another_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else nobody would notice if that log is then truncated below the position."""
+
+    class Another(Breaking):
+        def result(self, *_: Any) -> list[FetchedPartition]:
+            is_asked = self.epochs[-1] >= 0
+            return [FetchedPartition("t", 0, None, 90, 90, 0, diverging=(1, 30) if is_asked else None)]
+
+    (row,) = position_rows(monkeypatch, Another(failed(Unreachable(""))), Piece(READER, Range(20, 90, "A"), epoch=3))
+    assert (row["offset"], row["position"]["event"], row["leader_epoch"]) == (20, ReadEvent.LOG_TRUNCATED, 3)
+    span = Range(20, 90, "A", ReadEvent.LOG_TRUNCATED)
+    client = Another(failed(Unreachable("")))
+    (row,) = position_rows(monkeypatch, client, Piece(READER, span, epoch=3))
+    assert (row["offset"], row["position"]["event"], client.epochs) == (90, ReadEvent.OK, [3, -1])
+
+
 def test_a_range_that_does_not_follow_on_what_was_read_is_read_without_its_epoch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

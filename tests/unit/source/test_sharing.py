@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parallax.model import IsolationLevel, RowKind
+from parallax.model import IsolationLevel, ReadEvent, RowKind
 from parallax.replica.client import FetchedPartition
 from parallax.replica.errors import BadOption, BrokerTooOld
 from parallax.replica.reader import Mark
@@ -77,6 +77,11 @@ def test_the_level_that_is_ahead_stays_apart_where_its_log_may_have_been_truncat
 
 def test_levels_that_stand_at_one_offset_and_know_unlike_epochs_ask_for_themselves() -> None:
     assert shared([progress(RU, 10, 100, 3), progress(RC, 10, 90, 2)]) == []
+
+
+def test_levels_ask_for_themselves_while_one_does_not_know_that_the_log_may_be_another() -> None:
+    told = Piece(Reader(RU, 1, "t", 0), Range(10, 100, "A", ReadEvent.LOG_TRUNCATED), epoch=3)
+    assert shared([Progress.of(told), progress(RC, 10, 90)]) == []
 
 
 def test_levels_that_read_different_topics_of_one_name_ask_for_themselves() -> None:
