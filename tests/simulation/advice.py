@@ -251,8 +251,8 @@ def is_right(said: Said, broker: int, cluster: Cluster, compacted: bool) -> bool
     """Whether a replica is right in what a finding covers; of a transaction, in those records that are of it in truth.
 
     What it makes of other transactions of the producer is another matter, though it has taken them for one. So is how
-    it had ended records that are there no more, where it shows the true values of their keys, or what was written since
-    (that this may be wrong has another cause): no consumer and no copy gets anything wrong of it.
+    it had ended records that are there no more, where it shows the true values of their keys, or what was written
+    since, or lacks that (which may be wrong for another cause): no consumer and no copy gets anything wrong of it.
     """
     replica = cluster.replicas.get(broker)
     if replica is None or said.about != "transaction":
@@ -265,7 +265,7 @@ def is_right(said: Said, broker: int, cluster: Cluster, compacted: bool) -> bool
     hangs = any(span.holds(said.producer_id, offset) for span in wrong.hanging for offset in covered)
     turned = {offset for _, offsets in wrong.turned for offset in covered & offsets}
     keys = {key for o in turned if (key := truth.of_offset[o][0].key) in wrong.unlike}
-    unlike = any(oracle.newest_shown(replica, key) <= max(covered) for key in keys)
+    unlike = any(max(truth.latest.get(key, -1), oracle.newest_shown(replica, key)) <= max(covered) for key in keys)
     return not hangs and not unlike and not any(_holds(replica, o) for o in turned)
 
 

@@ -186,6 +186,32 @@ def test_who_ended_another_transaction_wrongly_is_right_in_this_one() -> None:
     assert told(right, of_both, c) == ["broker 2 is called right and was wrong"]
 
 
+def test_who_lacks_what_was_written_since_is_right_in_a_transaction_that_it_has_cleaned() -> None:
+    """The ABORT of a later transaction ends the first one on broker 2, which lacks its COMMIT."""
+    c = cluster((1, 2))
+    c.write([(7, 1)], VERSION2)
+    c.sync()
+    c.stop(2)
+    c.end(VERSION2, End.COMMIT)
+    c.write([(7, 2)])
+    for _ in range(5):
+        turn(c, 1_001)
+    c.start(2)
+    c.sync()
+    c.write([(8, 1)], VERSION2)
+    c.end(VERSION2, End.ABORT)
+    c.write([(7, 3)])
+    c.sync()
+    for _ in range(5):
+        turn(c, 1_001)
+    producer = c.writers[VERSION2].producer_id
+    said, right = Said("frozen", 1, frozenset(), "transaction", producer, 0, 0, marker=1), Advice(right=brokers(2))
+    assert told(right, said, c) == []
+    replica = c.replicas[2]
+    replica.batches[:] = [one for one in replica.batches if all(record.key != 7 for record in one.records)]
+    assert told(right, said, c) == [], "another cause"
+
+
 def test_what_is_said_of_a_broker_and_not_known_here_fails() -> None:
     assert read(["Broker 2 is proven wrong, brokers 1, 3 and 4 are right in this."], [], exposed=True) == Advice(
         wrong=brokers(2), right=brokers(1, 3, 4), exposed=True

@@ -40,6 +40,10 @@ class Place(NamedTuple):
     epoch: int
 
 
+NOWHERE = Place(-1, -1)
+"""No place."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fact:
     """A record or an end marker that was seen at a place.

@@ -399,26 +399,24 @@ class Answers:
         """
         return Logs({answer.broker: answer.log for answer in of}, self.leader, frozenset(self.isr), is_whole)
 
-    def leader_lacks_it(self, truncated: int, epoch: int) -> bool:
-        """Whether the leader, too, lacks the records that another replica lost when its log was truncated.
+    def leader_lacks_it(self, truncated: int, last: Place) -> bool:
+        """Whether the leader, too, lacks records that another replica lost when its log was truncated.
 
-        The leader lacks them in two cases. In its own log, the leader epoch of these records ends no higher than in the
-        truncated log. Or the truncated log is in sync and continues with a newer epoch: then the leader's log does the
-        same. The leader itself may not know where that newer epoch began, because its log may be a copy from which the
-        first records of the epoch had been cleaned.
+        It does if it lacks the last of them. That is so in two cases. The leader's own log ends below, or continues
+        there with a newer epoch. Or the truncated log is in sync and does so: then the leader's log does the same. The
+        leader itself may not know where that newer epoch began, because its log may be a copy from which the first
+        records of the epoch had been cleaned.
 
         Args:
             truncated: the broker whose log was truncated.
-            epoch: leader epoch of the lost records.
+            last: the place of the last record that it lost.
         """
         answered = [answer for answer in self.replicas.values() if answer.error is None]
         logs = self.logs(answered, is_whole=len(answered) == len(self.replicas))
         own = logs.logs.get(truncated)
-        end = None if own is None else own.ends.get(epoch)
-        if own is None or end is None:
+        if own is None:
             return False
-        place = Place(end, epoch)
-        return logs.leader_lacks(place) or (truncated in logs.in_sync and own.of(place) is Belongs.NO)
+        return logs.leader_lacks(last) or (truncated in logs.in_sync and own.of(last) is Belongs.NO)
 
     def leader_begins_as_late(self, offset: int) -> bool:
         """Whether the leader's log is empty, or begins at an offset or above.

@@ -377,6 +377,12 @@ def is_exposed(accused: int, decision: Decision, answers: Answers) -> bool:
     return answers.leader == accused != NOBODY or decision.is_shared_by_leader(accused, answers)
 
 
+def meeting(accused: int, decision: Decision, answers: Answers) -> frozenset[int]:
+    """Return the brokers whose consumers get what the accused shows, if the broker leads; arguments as `is_exposed`."""
+    brokers = {answers.leader, *answers.replicas} - {NOBODY}
+    return frozenset(b for b in brokers if is_exposed(accused, decision, replace(answers, leader=b)))
+
+
 def evidence_of(finding: Finding) -> dict[str, Any]:
     """Return the evidence of an event, parsed from JSON; empty if the event has none."""
     document: dict[str, Any] = json.loads(finding.evidence or "{}")
@@ -447,6 +453,18 @@ def is_blocking(finding: Finding) -> bool:
 def sides_of(finding: Finding) -> dict[Side, tuple[int, ...]]:
     """Return by side the brokers that showed the same when the event was decided; empty where unknown."""
     return parsed(evidence_of(finding).get("sides"))
+
+
+def meeting_of(finding: Finding) -> frozenset[int]:
+    """Return the brokers whose consumers get what a finding reports, if the broker leads, by its last event.
+
+    Empty if the replicas agree again. If every replica is wrong, all of them do; they are not named here.
+    """
+    if finding.status is FindingStatus.UNSETTLED:
+        return frozenset()
+    sides = [side for side in sides_of(finding).values() if finding.broker in (NOBODY, *side)]
+    leader = evidence_of(finding).get("leader", NOBODY) if finding.exposed else NOBODY
+    return frozenset({finding.broker, leader, *claim_of(finding).recorded.beside}.union(*sides)) - {NOBODY}
 
 
 def was_only_shown(finding: Finding) -> bool:

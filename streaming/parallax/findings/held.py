@@ -20,7 +20,7 @@ from parallax.counts import agreed
 from parallax.findings.claim import Claim, explains
 from parallax.findings.decide import Resolution, differed, differs_anew
 from parallax.findings.effect import COVERED, COVERED_TOGETHER, remembered
-from parallax.findings.finding import Finding, beside, has_spread, is_unsettled
+from parallax.findings.finding import Finding, beside, has_spread, is_unsettled, meeting_of
 from parallax.findings.incident import PROOFS, MemberProof, Tally, counted, is_led, sampled, tally_of
 from parallax.findings.members import (
     NO_COUNTS,
@@ -90,7 +90,7 @@ class MemberOutcome:
             again when that finding ends.
         group: the group in which the member counts, if it is proven.
         proof: the answers that prove the member; None where it is not proven.
-        led: who led when the replicas were asked; it does not say what the leader shows.
+        led: who led when the replicas were asked.
         resolution: why the member is not wrong any more.
         reason: why the member is undecided.
         counts: what the member's probes have counted so far, this one included.
@@ -413,7 +413,7 @@ class Proven(HeldMembers):
         retry_at: after a failed write, no event is made before this time; seconds of the monotonic clock.
         is_asked: whether a probe of members has come back since the last event was written.
         proofs: the proofs of a few members, kept as examples.
-        led: who led at the newest look at members, and whether that leader shows some of them wrongly.
+        led: who led at the newest look at members.
         ended: how many members are not wrong any more, by `Resolution`.
         sampled: by class of members (`classes`), how many of the class samples have asked about so far. A sample is a
             probe of some members of one class; the next sample asks about the next ones.
@@ -455,7 +455,20 @@ class Proven(HeldMembers):
     @property
     def leads(self) -> bool:
         """Whether the leader shows its consumers some member wrongly."""
-        return is_led(self.tally, self.led)
+        return is_led(self.tally, shows=self.shows())
+
+    def shows(self, singles: Iterable[Finding] = ()) -> bool:
+        """Whether the leader shows some member as the accused does, by the last look at each.
+
+        Of members at which this process has not looked yet, the incident's last event says it.
+
+        Args:
+            singles: single findings that become part of the incident.
+        """
+        brokers, is_all = self.members.meeting(self.members.are(*OPEN))
+        brokers = brokers.union(*map(meeting_of, singles))
+        said = self.event is not None and self.event.stands and self.event.exposed
+        return self.led.leader in brokers or (said and not is_all)
 
     def add(self, claims: Sequence[Claim], state: State, asked_ms: int = 0, *, again: bool = False) -> None:
         """Add proven members; a member that is known already is replaced.
@@ -468,6 +481,15 @@ class Proven(HeldMembers):
         """
         self.members.add(claims, state, self.round, again=again, asked_ms=asked_ms)
         self._tally = None
+
+    def see(self, at: int, outcome: MemberOutcome) -> bool:
+        """Note on which brokers consumers meet the member in row ``at``; return whether it is news (`Members.see`)."""
+        proof = outcome.proof
+        if proof is None:
+            return False
+        brokers = proof.meeting(self.group.broker) if outcome.state is State.WRONG else frozenset[int]()
+        silent = {broker for broker, answer in proof.answers.replicas.items() if answer.error is not None}
+        return self.members.see(at, brokers, frozenset(silent))
 
     def restore(self, rows: Sequence[MemberRow]) -> None:
         """Take in members as the table ``members`` has them; all are in one state, and are asked about again.
@@ -661,13 +683,14 @@ class Proven(HeldMembers):
             if outcome.state is State.EXPLAINED:
                 left.explained.append(original)
             if outcome.proof is not None and is_wrong:
+                changed |= self.see(i, outcome)
                 anew += self._told_anew(i, original, outcome.proof, outcome.state)
         for claim, state in anew:
             self.members.add([claim], state, self.round, again=True, asked_ms=asked_ms)
         self.let_go(np.flatnonzero(self.members.are(State.EXPLAINED)))
         self._tally = None
-        self.show([o.proof for o in outcomes if o.proof is not None], afresh=True, changed=changed)
-        self._note_leader(outcomes)
+        self.show([o.proof for o in outcomes if o.proof is not None], afresh=True)
+        self.led = self.led.then(*(one.led for one in outcomes if one.state is not State.UNDECIDED))
         if changed and page.is_sample:
             self.round += 1  # What happened to some may have happened to all: ask about each.
         return left
@@ -687,28 +710,20 @@ class Proven(HeldMembers):
             self.members.tell(at, proof.claim)
         return [(remembering(original, proof), state)] if _is_other(original, proof) else []
 
-    def show(self, proofs: Sequence[MemberProof], *, afresh: bool = False, changed: bool = False) -> None:
+    def show(self, proofs: Sequence[MemberProof], *, afresh: bool = False) -> None:
         """Keep a few proofs as examples for the incident's events (``proofs``).
 
-        It also notes what all of the given proofs say of the leader (``led``), and which brokers show the same as the
-        accused by any of them (``beside``).
+        It also notes who led (``led``), and which brokers show the same as the accused by any of the given proofs
+        (``beside``).
 
         Args:
             proofs: the newest proofs; if empty, nothing changes.
             afresh: whether to drop the examples that were kept until now. If False, they come first.
-            changed: whether the incident counts other members than before. Then all are asked about again, and what
-                was known of the leader is dropped. If not, it may be of members that these proofs are not of.
         """
         if proofs:
             self.beside = self.beside.union(*(beside(p.claim, p.decision, p.answers) for p in proofs))
             self.proofs = [*([] if afresh else self.proofs), *proofs][:PROOFS]
-            looks = [proof.led(self.group.broker) for proof in proofs]
-            self.led = self.led.or_rather(looks) if changed else self.led.then(*looks)
-
-    def _note_leader(self, outcomes: Iterable[MemberOutcome]) -> None:
-        """Note who led by members that a probe has decided without proving them; the accused, if it leads, is wrong."""
-        decided = [one.led for one in outcomes if one.proof is None and one.state is not State.UNDECIDED]
-        self.led = self.led.then(*(replace(one, shows=one.leader == self.group.broker != NOBODY) for one in decided))
+            self.led = self.led.then(*(WhoLed.at(proof.answers) for proof in proofs))
 
 
 def state_of(event: Finding) -> State:

@@ -27,8 +27,8 @@ from parallax.findings.finding import (
     claim_of,
     evidence_of,
     has_spread,
-    is_exposed,
     is_unsettled,
+    meeting,
     showed_in,
 )
 from parallax.findings.internal_keys import key_as_text
@@ -56,13 +56,13 @@ class MemberProof:
     decision: Decision
     answers: Answers
 
-    def led(self, accused: int) -> WhoLed:
-        """Return who led when the proof was made, and whether that leader shows the member as the accused does.
+    def meeting(self, accused: int) -> frozenset[int]:
+        """Return the brokers whose consumers get what the accused shows of the member, if the broker leads.
 
         Args:
             accused: the accused of the group that counts the member; `NOBODY` for differences without direction.
         """
-        return WhoLed.at(self.answers, shows=is_exposed(accused, self.decision, self.answers))
+        return meeting(accused, self.decision, self.answers)
 
     def as_json(self) -> dict[str, Any]:
         """Return the proof as values for JSON, in the form that an incident's evidence holds."""
@@ -130,6 +130,8 @@ def incident_event(
     at: datetime,
     singles: Sequence[Finding] = (),
     repaired: Repairs = NO_REPAIR,
+    *,
+    shows: bool,
 ) -> Finding:
     """Make a new event of an incident, for the findings table.
 
@@ -144,10 +146,11 @@ def incident_event(
         at: when it was decided.
         singles: single findings that become part of the incident.
         repaired: what is on record of the incident's repairs.
+        shows: whether that leader shows some of it as the accused does.
     """
     status = tally.status if tally.count else FindingStatus.RESOLVED
     before = {} if known is None else evidence_of(known)
-    exposed = is_led(tally, led)
+    exposed = is_led(tally, shows=shows)
     leaders = {led.leader} - {NOBODY} if exposed and status is not FindingStatus.RESOLVED else set()
     showed = leaders | _showed(group, tally, proofs, (known, *singles))
     evidence: dict[str, Any] = {
@@ -230,19 +233,18 @@ def _onsets(before: Mapping[str, Any], singles: Iterable[Finding]) -> dict[int, 
     return found
 
 
-def is_led(tally: Tally, led: WhoLed) -> bool:
+def is_led(tally: Tally, *, shows: bool) -> bool:
     """Whether the leader shows its consumers something that an incident counts.
 
-    It does if a counted member has spread. It does not if the replicas agree again about all. Otherwise the newest look
-    says it: what a leader before showed may be right on the present one.
+    It does if a counted member has spread. It does not if the replicas agree again about all.
 
     Args:
         tally: how many members the incident counts.
-        led: who led at the newest look at them.
+        shows: whether the leader shows some of them as the accused does.
     """
     if tally.on_all or tally.status is FindingStatus.UNSETTLED:
         return tally.on_all
-    return led.shows
+    return shows
 
 
 def group_of(finding: Finding) -> MemberGroup:

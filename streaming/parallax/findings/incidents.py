@@ -32,6 +32,7 @@ from parallax.findings.finding import (
     claim_of,
     evidence_of,
     has_spread,
+    meeting_of,
     never_repaired,
 )
 from parallax.findings.held import NOT_PROBED, HeldMembers, MemberOutcome, Page, Proven, Waiting, remembering, state_of
@@ -176,7 +177,10 @@ class Incidents:
             said = evidence_of(event)
             state = State.SPREAD if said.get("spread") else State.UNSETTLED if said.get("unsettled") else State.WRONG
             # By now it may be over: an event of an earlier version says what it was when it became part.
-            self._proven_of(group).add([claim_of(event)], State.OVER if at_start else state, asked_ms(event))
+            proven = self._proven_of(group)
+            proven.add([claim_of(event)], State.OVER if at_start else state, asked_ms(event))
+            if not at_start and state is State.WRONG:
+                proven.members.see(proven.members.find(event.suspect_id), meeting_of(event))
         elif event.is_open and is_held(claim_of(event)):
             self._singles.setdefault(group, {})[event.finding_id] = event
         if event.stands and event.kind in TRANSACTION_KINDS:
@@ -479,16 +483,18 @@ class Incidents:
 
     def _count(self, page: Page, outcomes: Sequence[MemberOutcome], asked_ms: int) -> None:
         """Count what is proven in its group: by the kind that it is, and the replica that it accuses."""
-        found: dict[tuple[MemberGroup, State], list[Claim]] = {}
+        found: dict[tuple[MemberGroup, State], list[tuple[Claim, MemberOutcome]]] = {}
         for claim, outcome in zip(page.originals, outcomes, strict=True):
             is_known = outcome.state is not State.UNDECIDED
             if is_known and outcome.group is not None and outcome.proof is not None:
-                part = found.setdefault((outcome.group, outcome.state), [])
-                part.append(replace(remembering(claim, outcome.proof), freed=claim.freed or page.is_proven))
-        for (group, state), claims in found.items():
+                told = replace(remembering(claim, outcome.proof), freed=claim.freed or page.is_proven)
+                found.setdefault((outcome.group, outcome.state), []).append((told, outcome))
+        for (group, state), part in found.items():
             proven = self._proven_of(group)
-            here = [claim for claim in claims if self._is_counted_here(claim, group, state)]
-            proven.add(here, state, asked_ms, again=True)
+            here = [(claim, one) for claim, one in part if self._is_counted_here(claim, group, state)]
+            proven.add([claim for claim, _ in here], state, asked_ms, again=True)
+            for claim, one in here if state in OPEN else ():
+                proven.see(proven.members.find(claim.suspect_id), one)
             if state in OPEN:
                 proven.show([o.proof for o in outcomes if o.group == group and o.proof is not None])
 
@@ -599,8 +605,8 @@ class Incidents:
         finding_id = incident_id(self.cluster_id, group)
         known = proven.event
         repaired = NO_REPAIR if tally.count or known is None else self._repaired(known)
-        proofs, led = proven.proofs, proven.led
-        return incident_event(finding_id, group, tally, members, proofs, led, known, at, singles, repaired)
+        proofs, led, shows = proven.proofs, proven.led, proven.shows(singles)
+        return incident_event(finding_id, group, tally, members, proofs, led, known, at, singles, repaired, shows=shows)
 
     def _report_at(self, proven: Proven) -> float:
         """Return when an event of a group is due; infinite where there is none to report.

@@ -134,7 +134,7 @@ class Judging:
         left: list[Claim] = []
         if page.is_proven and outcome.state is State.OVER and _is_over(decision) and not leans_on:
             left = self._left_by_member(page, claim, decision, answers, when)
-        led = WhoLed.at(answers, shows=False)
+        led = WhoLed.at(answers)
         return replace(outcome, led=led, counts=task.counts, left=tuple(left), rest=rest, left_out=left_out)
 
     def _left_by_member(

@@ -110,6 +110,7 @@ MEMBER = np.dtype(
         ("asked_ms", "i8"),
         ("resolution", "u1"),
         ("written", "u1"),
+        ("meets", "u2"),
     ]
 )
 """The columns of a member: its claim, and what probes have shown of it.
@@ -117,7 +118,8 @@ MEMBER = np.dtype(
 ``round`` is the number of the round that last asked about it. ``lone``, ``gone``, ``agreed`` and ``proven`` are its
 `Counts`. ``again`` says whether a probe of this process has proven it. ``asked_ms`` is when the replicas were asked for
 its state, milliseconds since 1970 UTC. ``resolution`` says why it is not wrong any more, as an index into
-`RESOLUTIONS`. ``written`` is its state in the table ``members``, plus 1; 0 if it is not there.
+`RESOLUTIONS`. ``written`` is its state in the table ``members``, plus 1; 0 if it is not there. ``meets`` says on which
+brokers consumers meet it, as `Members.see` was told; 0 where no probe of this process has shown it.
 """
 RESOLUTIONS = ("", *map(str, Resolution))
 
@@ -209,6 +211,7 @@ class Members:
         self._keys: tuple[Array, Array] = self._rows["key_hash_hi"], self._rows["key_hash_lo"]
         self._sorted: Array = self._rows["suspect"]
         self._fresh: dict[str, tuple[Claim, State, int, bool, int, int]] = {}
+        self._meeting: dict[frozenset[int], int] = {}
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -236,6 +239,36 @@ class Members:
         self._fresh |= {claim.suspect_id: (claim, state, round_, again, asked_ms, written) for claim in claims}
         if len(self._fresh) >= _FRESH:
             self._take_in()
+
+    def see(self, at: int, brokers: frozenset[int], silent: frozenset[int] = frozenset()) -> bool:
+        """Note on which brokers consumers meet a member, by a look at its replicas.
+
+        Args:
+            at: the member's row.
+            brokers: on these, if they lead.
+            silent: those that did not answer. They show what they showed before.
+
+        Returns:
+            Whether an earlier look of this process had shown otherwise.
+        """
+        known = self.rows["meets"][at]
+        brokers |= silent & self._sets[known]
+        now = self._meeting.setdefault(brokers, len(self._meeting) + 1)
+        self.rows["meets"][at] = now
+        return bool(known not in (0, now))
+
+    @property
+    def _sets(self) -> list[frozenset[int]]:
+        return [frozenset(), *self._meeting]
+
+    def meeting(self, which: Array) -> tuple[frozenset[int], bool]:
+        """Return on which brokers consumers meet some member, and whether this process has looked at all of them.
+
+        Args:
+            which: the members, a mask over all rows.
+        """
+        found, sets = np.unique(self.rows["meets"][which]).tolist(), self._sets
+        return frozenset().union(*(sets[one] for one in found)), 0 not in found
 
     def unwritten(self) -> tuple[Array, Array]:
         """Return the rows of which the table ``members`` says something else, or nothing; and the state that it lacks.
@@ -271,6 +304,7 @@ class Members:
             rows[name] = [one[at] for one in added]
         known = self.locate(rows["suspect"])
         if (is_known := known >= 0).any():
+            rows["meets"][is_known] = self._rows["meets"][known[is_known]]
             was_written = self._rows["written"][known[is_known]] > 0
             rows["written"][is_known] = np.where(was_written, _OTHERWISE, rows["written"][is_known])
             self.drop(known[is_known])

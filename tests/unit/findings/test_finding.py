@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from parallax.evidence.atoms import Place
 from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
 from parallax.findings.claim import RecordedByViews
 from parallax.findings.decide import ClaimState, Decision, Resolution
@@ -63,10 +64,11 @@ def test_an_accused_that_leads_exposes_itself_though_no_side_is_known() -> None:
         ({4: 20}, {4: 20}, True),
         ({4: 20}, {4: 10}, True),
         ({4: 20}, {4: None}, True),
+        ({4: 20}, {4: 24}, True),
         ({4: 20}, {4: 30}, False),
         ({4: 20}, {}, False),
-        ({}, {4: 20}, False),
-        ({4: None}, {4: 20}, False),
+        ({}, {4: 20}, True),
+        ({4: None}, {4: 20}, True),
         ({4: 20, 6: 40}, {4: 20, 6: 50}, True),
         ({4: 20, 6: None}, {4: 20, 6: 50}, True),
     ],
@@ -74,6 +76,7 @@ def test_an_accused_that_leads_exposes_itself_though_no_side_is_known() -> None:
         "as far",
         "less far",
         "not at all",
+        "further, and not as far as was shown",
         "further",
         "unknown",
         "not asked",
@@ -85,7 +88,7 @@ def test_an_accused_that_leads_exposes_itself_though_no_side_is_known() -> None:
 def test_what_was_truncated_is_missed_on_a_leader_whose_log_ends_that_epoch_as_far(
     own: dict[int, int | None], leading: dict[int, int | None], exposed: bool
 ) -> None:
-    decision = Decision(ClaimState.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2, lost_epoch=4)
+    decision = Decision(ClaimState.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2, lost=Place(24, 4))
     replicas = {b: ReplicaAnswer(b, epoch_ends=e, log_end_offset=100) for b, e in ((1, leading), (2, own))}
     assert is_exposed(2, decision, Answers(replicas, leader=1)) is exposed
 
@@ -94,7 +97,7 @@ def test_what_was_truncated_is_missed_on_a_leader_whose_log_ends_that_epoch_as_f
 def test_truncated_records_are_missed_on_the_leader_whose_newer_epoch_is_in_sync(
     isr: tuple[int, ...], log_end: int, exposed: bool
 ) -> None:
-    decision = Decision(ClaimState.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2, lost_epoch=4)
+    decision = Decision(ClaimState.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2, lost=Place(24, 4))
     own = ReplicaAnswer(2, epoch_ends={4: 20}, log_end_offset=log_end)
     replicas = {1: ReplicaAnswer(1, epoch_ends={4: 30}, log_end_offset=50), 2: own}
     assert is_exposed(2, decision, Answers(replicas, leader=1, isr=isr)) is exposed
@@ -127,7 +130,7 @@ def test_consumers_of_a_frozen_leader_see_a_deleted_value_that_it_shows_as_well(
 
 def test_a_leader_on_no_side_that_was_seen_to_show_it_is_remembered_until_it_is_over() -> None:
     claim = of_offset(FindingKind.LOG_TRUNCATED, offset=20, recorded=RecordedByViews(epochs={2: "4"}))
-    decision = Decision(ClaimState.CONFIRMED, claim.kind, "r", accused=2, lost_epoch=4)
+    decision = Decision(ClaimState.CONFIRMED, claim.kind, "r", accused=2, lost=Place(24, 4))
     replicas = {b: ReplicaAnswer(b, epoch_ends={4: 20}, log_end_offset=100) for b in (1, 2)}
     over = Decision(ClaimState.DISMISSED, claim.kind, "r", resolution=Resolution.HEALED)
     known, found = None, []
@@ -149,7 +152,7 @@ def test_a_truncated_log_is_named_by_where_the_epoch_ends_that_it_was_read_in(
 ) -> None:
     recorded = RecordedByViews(epochs={2: "4"}, shown_to={2: "50"})
     claim = of_offset(FindingKind.LOG_TRUNCATED, offset=30, recorded=recorded)
-    decision = Decision(ClaimState.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2, lost_epoch=4)
+    decision = Decision(ClaimState.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2, lost=Place(24, 4))
     answers = Answers({2: ReplicaAnswer(2, epoch_ends=ends)})
     event = made("f", FindingStatus.CONFIRMED, claim, decision, answers, None, datetime.now(UTC))
     assert (event.offset, claim_of(event).offset, claim_of(event).lost_to) == (named, named, 50)

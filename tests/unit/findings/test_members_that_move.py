@@ -10,7 +10,6 @@ from parallax.findings.finding import evidence_of
 from parallax.findings.incident import counted, is_led, tally_of
 from parallax.findings.incidents import group_of_claim
 from parallax.findings.members import Members, State
-from parallax.findings.who_led import NOT_KNOWN
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
 from tests.builders.answers import answers, newest, record, replica
 from tests.unit.findings.floods import END, RESURRECTED, Flood, flood, healthy, lost
@@ -59,11 +58,11 @@ def test_one_that_has_spread_is_met_on_the_leader_whatever_others_of_its_inciden
     members = Members(lost(1).place)
     members.add([lost(1)], State.WRONG)
     group = group_of_claim(lost(1))
-    assert not is_led(counted(group, members), NOT_KNOWN)
+    assert not is_led(counted(group, members), shows=False)
     members.add([lost(2)], State.SPREAD)
     tally = counted(group, members)
     assert (tally.count, tally.status) == (2, FindingStatus.CONFIRMED)
-    assert is_led(tally, NOT_KNOWN)
+    assert is_led(tally, shows=False)
 
 
 class TestOfWhichNothingProvesTheDirectionAnyMore:

@@ -12,6 +12,7 @@ from parallax.findings.claim import Claim
 from parallax.findings.explain import explain
 from parallax.findings.finding import Finding, showed_in
 from parallax.findings.happenings import News
+from parallax.findings.members import Members, State
 from parallax.findings.who_led import NOT_KNOWN, WhoLed
 from parallax.model import UNKNOWN, FindingStatus
 from tests.builders.answers import NOTHING, answers, newest, replica, silent
@@ -34,21 +35,11 @@ def single(answering: Callable[[Claim], Answers]) -> Finding:
 
 class TestLooks:
     def test_of_a_lower_epoch_say_nothing_of_the_present_leader(self) -> None:
-        assert WhoLed(1, 7).then(WhoLed(2, 6, shows=True)) == WhoLed(1, 7)
-        assert WhoLed(1, 7).or_rather([WhoLed(2, 6, shows=True)]) == WhoLed(1, 7)
-
-    def test_under_one_leader_add_up(self) -> None:
-        assert WhoLed(1, 7, shows=True).then(WhoLed(1, 8)) == WhoLed(1, 8, shows=True)
-        assert NOT_KNOWN.then(WhoLed(1, 7), WhoLed(1, 7, shows=True), WhoLed(1, 7)) == WhoLed(1, 7, shows=True)
-
-    def test_under_another_leader_begin_again(self) -> None:
-        assert WhoLed(1, 7, shows=True).then(WhoLed(2, 8)) == WhoLed(2, 8)
-
-    def test_at_all_members_replace_what_was_seen_before(self) -> None:
-        assert WhoLed(1, 7, shows=True).or_rather([WhoLed(1, 7)]) == WhoLed(1, 7)
+        assert WhoLed(1, 7).then(WhoLed(2, 6)) == WhoLed(1, 7)
+        assert NOT_KNOWN.then(WhoLed(1, 7), WhoLed(2, 8), WhoLed(1, 6)) == WhoLed(2, 8)
 
     def test_come_in_their_order_where_no_epoch_is_known(self) -> None:
-        assert WhoLed(1, shows=True).then(WhoLed(2)) == WhoLed(2)
+        assert WhoLed(1).then(WhoLed(2)) == WhoLed(2)
 
 
 @pytest.mark.parametrize(("first", "then"), [(2, 1), (1, 2)])
@@ -123,13 +114,63 @@ def test_an_incident_of_which_nothing_is_decided_says_nothing_new_of_the_leader(
     assert len([e for e in life.table if e.is_incident]) == 1
 
 
-def test_an_incident_that_few_of_many_members_show_on_the_leader_is_exposed() -> None:
-    """Not only those of which the answers are kept as examples."""
+def alike(*keys: int, leader: int, leader_epoch: int) -> Callable[[Claim], Answers]:
+    """Broker 2 shows deleted values, and broker 3 some of them as well, while a broker leads."""
 
-    def alike(claim: Claim) -> Answers:
+    def answer(claim: Claim) -> Answers:
         shown = values(newest(3), NOTHING)
         both = {**shown.replicas, 3: replica(3, END, key=newest(3))}
-        return replace(shown, leader=3, replicas=both if claim.key_hash_lo == 50 else shown.replicas)
+        found = both if claim.key_hash_lo in keys else shown.replicas
+        return replace(shown, leader=leader, leader_epoch=leader_epoch, replicas=found)
 
-    (event,) = flood(range(100), alike, at_once=100).open
+    return answer
+
+
+def test_an_incident_that_few_of_many_members_show_on_the_leader_is_exposed() -> None:
+    """Not only those of which the answers are kept as examples."""
+    (event,) = flood(range(100), alike(50, leader=3, leader_epoch=1), at_once=100).open
     assert event.exposed
+
+
+def test_what_a_new_leader_shows_of_each_member_is_known_though_only_a_sample_was_asked_about() -> None:
+    life = flood(range(300), alike(299, leader=1, leader_epoch=1), at_once=300)
+    assert not life.open[0].exposed
+    asked: list[int] = []
+
+    def sample(claim: Claim) -> Answers:
+        asked.append(claim.key_hash_lo)
+        return alike(299, leader=3, leader_epoch=2)(claim)
+
+    life.after(RECHECK_S, sample)
+    assert asked
+    assert 299 not in asked
+    assert life.open[0].exposed
+
+
+def test_all_members_are_asked_about_once_another_broker_shows_one_of_a_sample() -> None:
+    life = flood(range(300), alike(leader=1, leader_epoch=1), at_once=300)
+    asked: set[int] = set()
+
+    def copied(claim: Claim) -> Answers:
+        asked.add(claim.key_hash_lo)
+        return alike(*range(300), leader=1, leader_epoch=1)(claim)
+
+    life.after(RECHECK_S, copied)
+    assert len(asked) == 300
+
+
+def test_a_broker_that_does_not_answer_shows_what_it_showed() -> None:
+    members = Members(lost(1).place)
+    members.add([lost(1)])
+    looks = [(frozenset({2, 3}), frozenset[int]()), (frozenset({2}), frozenset({3, 4})), (frozenset({2}), frozenset())]
+    assert [members.see(0, *look) for look in looks] == [False, False, True]
+    assert members.meeting(members.are(State.NEW)) == (frozenset({2}), True)
+
+
+def test_of_a_member_that_was_not_looked_at_nothing_is_known() -> None:
+    members = Members(lost(1).place)
+    members.add([lost(1), lost(2)])
+    members.see(0, frozenset({3}))
+    assert members.meeting(members.are(State.NEW)) == (frozenset({3}), False)
+    members.add([lost(1)])
+    assert members.meeting(members.are(State.NEW)) == (frozenset({3}), False), "it is the same member"

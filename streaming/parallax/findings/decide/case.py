@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from parallax.evidence.atoms import NOWHERE, Place
 from parallax.evidence.log import Logs
 from parallax.findings.answers import Answers, ReplicaAnswer, value_shown
 from parallax.findings.claim import Claim
@@ -84,7 +85,7 @@ class Decision:
         accused: the broker that is proven wrong; `NOBODY` if nothing proves which side is wrong.
         sides: the brokers on each side, by their answers or by what the views recorded; ``reason`` says whose answer
             was only recorded. If a replica is accused, the brokers on other sides are its witnesses.
-        lost_epoch: the leader epoch of the records that a truncated log has lost.
+        lost: the place of the last record that a truncated log has lost.
         lost_below: the offset below which a log has lost its head, as the claim says.
         in_part: for a claim that other findings explain: whether they explain only a part of it. Then the claim's
             finding is opened again once the other findings have ended, even if no replica shows the difference by then.
@@ -106,7 +107,7 @@ class Decision:
     accused: int = NOBODY
     sides: Mapping[Side, tuple[int, ...]] = field(default_factory=dict)
     was_shown: bool = False
-    lost_epoch: int = UNKNOWN
+    lost: Place = NOWHERE
     lost_below: int = UNKNOWN
     proven_by: ProvingRecord | None = None
     proof_truncated: bool = False
@@ -129,7 +130,7 @@ class Decision:
           while its last stable offset hides the record.
         - If the accused holds the transaction open by now, the leader also does if it holds it open too.
         - If the accused shows a deleted value of a key, the leader also does if it shows the same value.
-        - If the accused's log was truncated or lost its head, the leader also does if it lacks the same records.
+        - If the accused's log was truncated or lost its head, the leader also does if it lacks some of that as well.
 
         Args:
             accused: the broker that the finding accuses; `NOBODY` without direction.
@@ -142,7 +143,7 @@ class Decision:
             case Extent.VALUE:
                 return answers.leader_shows_value_of(accused)
             case Extent.FROM:
-                return answers.leader_lacks_it(accused, self.lost_epoch)
+                return answers.leader_lacks_it(accused, self.lost)
             case Extent.BELOW:
                 return answers.leader_begins_as_late(self.lost_below)
             case Extent.RECORD | Extent.STOPPED:

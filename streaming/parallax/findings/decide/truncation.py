@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from parallax.evidence.atoms import Place
 from parallax.findings.answers import ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.decide.case import ClaimCase, Decision, broker_list
@@ -16,7 +17,7 @@ def truncated(case: ClaimCase) -> Decision:
     replica was read to offset 20 in epoch 3. If epoch 5 begins at offset 12 in its log now, the log has lost what was
     read from 12 on. A log that is only being copied again comes to show the same epochs as before.
     """
-    return replace(_truncated(case), lost_epoch=case.claim.lost_epoch)
+    return replace(_truncated(case), lost=Place(case.claim.lost_to - 1, case.claim.lost_epoch))
 
 
 def _truncated(case: ClaimCase) -> Decision:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from parallax.evidence.atoms import Place
 from parallax.findings.answers import (
     Answers,
 )
@@ -102,5 +103,5 @@ def test_a_log_that_begins_where_it_had_been_read_to_has_nothing_left_to_prove_i
         assert outcome_of(truncated(), replica(1), gone) is found
 
 
-def test_a_verdict_says_of_which_epoch_records_were_lost() -> None:
-    assert decide(truncated(), Answers({1: replica(1), 2: replica(2, epoch_ends={3: 50})})).lost_epoch == 3
+def test_a_verdict_says_which_record_was_lost_last() -> None:
+    assert decide(truncated(), Answers({1: replica(1), 2: replica(2, epoch_ends={3: 50})})).lost == Place(50, 3)
