@@ -158,11 +158,21 @@ def _at_the_start(coverage: Coverage, view: int) -> list[tuple[int, int]]:
     return [(start - count, start) for reason in _AT_THE_START if (count := _count(coverage, reason, view))]
 
 
-def _says_that_all_are_right(event: Finding) -> bool:
-    """Whether a finding that is resolved has healed; or accused nobody, so that it ends only where all are right."""
+def _says_that_all_are_right(event: Finding, monitor: Monitor) -> bool:
+    """Whether a finding that is resolved has healed; or accused nobody, so that it ends only where all are right.
+
+    Or where none of those that differed holds the record any more: then it says that what is left may be wrong.
+    """
     resolution = evidence_of(event).get("resolution")
     stood = event.broker == NOBODY and not was_only_shown(event)
+    if stood and resolution == Resolution.COMPACTED:
+        return any(_holds_still(event, broker, monitor) for broker in said(event, monitor.events).sides)
     return resolution == Resolution.HEALED or (stood and resolution not in _ELSEWHERE)
+
+
+def _holds_still(event: Finding, broker: int, monitor: Monitor) -> bool:
+    offset, replica = claim_of(event).first_offset, monitor.cluster.replicas.get(broker)
+    return replica is not None and any(record is not None for _, record in replica.held(offset, offset + 1))
 
 
 def _is_of_the_key_alone(event: Finding) -> bool:
@@ -192,7 +202,7 @@ def become(monitor: Monitor) -> Ended:
     last = {event.finding_id: event for event in monitor.events if event.status is not FindingStatus.DISMISSED}
     stood = {event.finding_id: event for event in monitor.events if event.stands}
     resolved = [event for event in last.values() if event.status is FindingStatus.RESOLVED]
-    as_healed = [event for event in resolved if _says_that_all_are_right(event)]
+    as_healed = [event for event in resolved if _says_that_all_are_right(event, monitor)]
     by_key = [event for event in as_healed if _is_of_the_key_alone(event)]
     return Ended(
         standing=tuple(said(event, monitor.events) for event in last.values() if event.stands),
