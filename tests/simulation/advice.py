@@ -84,7 +84,7 @@ class Advice:
         condition: of these one is to be found right before anything else of it is done.
         assigned: the replicas of each assignment that is printed, in order.
         everywhere: all replicas show what is wrong.
-        unsettled: all replicas show the same, and it is said that this may be what is wrong.
+        unsettled: those that differed show the same, and it is said that this may be what is wrong.
         exposed: the finding says that consumers of the leader meet it.
         only: what is advised besides, only where a broker is found right, by that broker.
     """

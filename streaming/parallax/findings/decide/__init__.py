@@ -20,7 +20,7 @@ from parallax.findings.decide.proof import with_proof
 from parallax.findings.decide.spread import held_back, of_a_finding, one_is_right
 from parallax.findings.decide.transactions import named, transaction
 from parallax.findings.decide.truncation import truncated
-from parallax.findings.decide.unsettled import differed, differs_anew
+from parallax.findings.decide.unsettled import differed, differs_anew, unless_sides_agree
 from parallax.findings.decide.values import latest_value
 from parallax.kinds import KINDS, Family
 from parallax.model import NOBODY
@@ -84,6 +84,8 @@ def decide(claim: Claim, answers: Answers, *, live_only: bool = False) -> Decisi
     absent = [a for a in rest if a.error is not None]
     case = ClaimCase(claim, accused, others, absent, answers, live_only)
     decision = with_proof(case, _JUDGES[KINDS[claim.kind].family](case))
-    if live_only and not claim.freed and decision.verdict is ClaimState.DISMISSED:
-        return of_a_finding(case, decision)
-    return decision
+    if not live_only or claim.freed:
+        return decision
+    if decision.verdict is ClaimState.DISMISSED:
+        decision = of_a_finding(case, decision)
+    return unless_sides_agree(case, decision)

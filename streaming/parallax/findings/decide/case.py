@@ -35,8 +35,8 @@ class Resolution(StrEnum):
     UNPROVEN = "outcome_not_proven"
     """The difference is gone, but no end marker was seen that proves how the transaction ended."""
     AGREED = "agreed"
-    """All replicas show the same again. Nothing ever proved which side was right, so all may be wrong. It is not over:
-    it stays reported.
+    """The replicas that differed show the same again. Nothing ever proved which side was right, so all may be wrong. It
+    is not over: it stays reported.
     """
     BY_WORD = "repaired_by_word"
     """All replicas show the same again, after a replica was copied from one that a person says is right. Nothing proved

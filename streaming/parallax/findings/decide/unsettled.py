@@ -1,4 +1,4 @@
-"""Decides what becomes of a difference without direction once all replicas show the same.
+"""Decides what becomes of a difference without direction once the replicas on its sides show the same.
 
 All may be right, or all wrong: one may have been copied from another that was wrong (a new disk, a reassignment). So
 their agreement proves nothing. Such a finding ends only by proof that all are right, or by what was written after the
@@ -7,15 +7,26 @@ difference.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from parallax.findings.answers import ABORTED, COMMITTED, Answers, KeyShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Differed
-from parallax.findings.decide.case import ClaimCase, Decision, Resolution, names, values_shown
+from parallax.findings.decide.case import (
+    ClaimCase,
+    ClaimState,
+    Decision,
+    Resolution,
+    broker_list,
+    names,
+    values_shown,
+    verb,
+)
 from parallax.findings.decide.content import held_at, replacing_epoch
 from parallax.findings.decide.lineage import is_proof_gone
 from parallax.kinds import KEY_KINDS, KINDS, Family
-from parallax.model import UNKNOWN, FindingKind
+from parallax.model import NOBODY, UNKNOWN, FindingKind
+from parallax.sides import standing
 
 _SAID = frozenset({Resolution.GONE, Resolution.EXPLAINED, Resolution.SPREAD})
 """Reasons why a finding is over that say by themselves what became of the difference."""
@@ -83,6 +94,29 @@ def agreed(case: ClaimCase, decision: Decision) -> Decision:
     return replace(decision, resolution=_unless_traceless(decision.resolution))
 
 
+def unless_sides_agree(case: ClaimCase, decision: Decision) -> Decision:
+    """Return a pending decision on a difference without direction as unsettled if its sides show the same of the key.
+
+    A difference is one between its sides. A replica on none of them may have to come further before its value says
+    anything, and an open transaction may keep it from that. So the finding is not over, and the sides differ no more.
+
+    Args:
+        case: the claim with its answers.
+        decision: what they say of the claim; it is returned if it is not pending, or the sides may differ still.
+    """
+    claim, everyone = case.claim, (case.accused, *case.others)
+    is_without_direction = claim.broker == NOBODY and not claim.spread and claim.kind in KEY_KINDS
+    if decision.verdict is not ClaimState.PENDING or not is_without_direction:
+        return decision
+    sides = [a for a in everyone if a.broker in standing(claim.recorded.sides)]
+    are_past = bool(sides) and all(a.last_stable_offset > claim.offset for a in sides)
+    if case.absent or not are_past or not all(map(_is_shown, everyone)) or not _show_the_same(sides):
+        return decision
+    left = broker_list(sorted(a.broker for a in sides))
+    agree = f"no two sides of the difference are left: {left} {verb(sides, 'show')} the same of the key"
+    return case.dismissed(agree, Resolution.AGREED)
+
+
 def _unless_traceless(resolution: Resolution) -> Resolution:
     return Resolution.AGREED if resolution is Resolution.HEALED else resolution
 
@@ -91,7 +125,7 @@ def _one_key(case: ClaimCase, decision: Decision) -> Decision:
     """Judge a key: all replicas must show the same, and it must be proven or newer than all that differed."""
     claim, everyone = case.claim, (case.accused, *case.others)
     keys = [a.key for a in everyone if a.key is not None]
-    if unread := [a for a in everyone if a.key is None or not (a.key.complete or a.key.visible is not None)]:
+    if unread := [a for a in everyone if not _is_shown(a)]:
         return case.pending(f"what {names(unread)} shows of the key is not known: {unread[0].key_error}")
     before = claim.recorded.differed
     if before is not None:
@@ -99,7 +133,7 @@ def _one_key(case: ClaimCase, decision: Decision) -> Decision:
             return case.dismissed("every replica shows what was written since of the key", Resolution.SUPERSEDED)
         if all(a.log_start_offset > before.newest for a in everyone):
             return case.dismissed("every log begins above what differed", Resolution.DELETED)
-    if len({None if key.live is None else key.live.offset for key in keys}) > 1:
+    if not _show_the_same(everyone):
         if any(_differ(one, other) for one in everyone for other in everyone):
             return case.differs(values_shown(case), kind=FindingKind.VISIBILITY_MISMATCH)
         return case.pending(f"{decision.reason}; the replicas do not show the same of the key yet")
@@ -108,6 +142,15 @@ def _one_key(case: ClaimCase, decision: Decision) -> Decision:
     if (healed := _was_truncated(case)) is not None:
         return case.dismissed(healed)
     return replace(decision, resolution=Resolution.AGREED)
+
+
+def _is_shown(answer: ReplicaAnswer) -> bool:
+    """Whether an answer says which value of the key its replica shows."""
+    return answer.key is not None and (answer.key.complete or answer.key.visible is not None)
+
+
+def _show_the_same(answers: Iterable[ReplicaAnswer]) -> bool:
+    return len({None if answer.live is None else answer.live.offset for answer in answers}) < 2
 
 
 def _differ(stale: ReplicaAnswer, other: ReplicaAnswer) -> bool:
@@ -171,4 +214,4 @@ def _one_offset(case: ClaimCase, decision: Decision) -> Decision:
     return replace(decision, resolution=Resolution.AGREED)
 
 
-__all__ = ["agreed", "differed", "differs_anew"]
+__all__ = ["agreed", "differed", "differs_anew", "unless_sides_agree"]

@@ -11,7 +11,7 @@ import pytest
 from parallax.findings.answers import KeyShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Differed, RecordedByViews
 from parallax.findings.decide import ClaimState, Decision, Resolution, decide, differed
-from parallax.model import NOBODY, FindingKind
+from parallax.model import NOBODY, FindingKind, Rule
 from parallax.sides import parsed
 from tests.builders.answers import NOTHING, answers, record, replica, shows, silent
 from tests.builders.claims import of_key, of_offset
@@ -100,6 +100,25 @@ class TestAKey:
         assert found(of_value(), *none, silent(3)).verdict is ClaimState.PENDING
         unread = replica(3, key=KeyShown(None, False, complete_from=50))
         assert found(of_value(), *none, unread).verdict is ClaimState.PENDING
+
+    def test_whose_sides_agree_is_unsettled_though_another_is_behind(self) -> None:
+        older, alike = record(5, producer_id=-1), [shows(1, None), shows(2, None)]
+        behind = shows(3, older, last_stable_offset=8)
+        for rule in (Rule.OUTCOME, Rule.LATEST_VALUE):
+            c = replace(of_value(sides=parsed({"no value": (1,), "value at offset 10": (2,)})), rule=rule)
+            assert ended(c, *alike, behind) == AGREED
+            assert found(c, *alike, behind).reason.endswith("brokers 1 and 2 show the same of the key")
+            assert ended(c, *alike, shows(3, older, last_stable_offset=50)) == AGREED
+            assert found(c, *alike, shows(3, older)).verdict is ClaimState.CONFIRMED, "it is as far as they are"
+            assert found(c, *alike, silent(3)).verdict is ClaimState.PENDING, "nobody knows what it shows"
+            unread = replica(3, key=KeyShown(None, False, complete_from=50))
+            assert found(c, *alike, unread).verdict is ClaimState.PENDING, "nor here"
+            not_past = shows(2, None, last_stable_offset=8)
+            assert found(c, alike[0], not_past, behind).verdict is ClaimState.PENDING, "it shows what was before"
+            unlike = shows(2, record(10, producer_id=-1))
+            assert found(c, alike[0], unlike, behind).verdict is not ClaimState.DISMISSED
+            on_a_side = replace(c.recorded, sides=parsed({"no value": (1, 2), "value at offset 5": (3,)}))
+            assert found(replace(c, recorded=on_a_side), *alike, behind).verdict is ClaimState.PENDING, "it differed"
 
     def test_waits_while_others_than_the_one_that_was_asked_last_differ(self) -> None:
         newer, old = record(40, producer_id=-1), record(10, producer_id=-1)
