@@ -119,7 +119,7 @@ MEMBER = np.dtype(
 `Counts`. ``again`` says whether a probe of this process has proven it. ``asked_ms`` is when the replicas were asked for
 its state, milliseconds since 1970 UTC. ``resolution`` says why it is not wrong any more, as an index into
 `RESOLUTIONS`. ``written`` is its state in the table ``members``, plus 1; 0 if it is not there. ``meets`` says on which
-brokers consumers meet it, as `Members.see` was told; 0 where no probe of this process has shown it.
+brokers consumers meet it, as noted by `Members.see`; 0 where no probe of this process has shown it.
 """
 RESOLUTIONS = ("", *map(str, Resolution))
 
