@@ -191,7 +191,7 @@ def resolved(
         decision: the decision that ended it.
         answers: the answers that the decision is based on.
         repaired: what is on record of the finding's repairs.
-        variant: what the finding was about (`parallax.findings.summary.variant_of`).
+        variant: what the finding was about (`parallax.findings.alike.variant_of`).
         shown: the offset that the finding's texts and commands named; None for that of its record.
     """
     was = _was(claim, variant, claim.first_offset if shown is None else shown)

@@ -10,18 +10,17 @@ from typing import Any
 
 from parallax.findings import onset
 from parallax.findings.about import HAD_SPREAD, KEPT, OLDER_OVER, SAID, SEEN_SAID, SHOWN, VARIANT, record_offset
+from parallax.findings.alike import beside, is_exposed, variant_of
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, RecordedByViews
-from parallax.findings.decide import Decision, Resolution, differed, showing_its_value
+from parallax.findings.decide import Decision, Resolution, differed
 from parallax.findings.effect import remembered
 from parallax.findings.ended import NO_REPAIR, EndText, Repairs, dismissed, resolved
 from parallax.findings.proving import PROVEN_BY, ProvingRecord
-from parallax.findings.summary import blocked_at, spread, summary, unsettled, variant_of
+from parallax.findings.summary import blocked_at, spread, summary, unsettled
 from parallax.kinds import (
     KEY_KINDS,
     KINDS,
-    OUTCOME_KINDS,
-    SHOWING_OLDER,
     TOMBSTONE_KINDS,
     Effect,
     Variant,
@@ -29,7 +28,7 @@ from parallax.kinds import (
 )
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, Severity, TopicPartition
 from parallax.moments import from_milliseconds, milliseconds
-from parallax.sides import Shows, Side, are_outcomes, as_document, parsed, standing
+from parallax.sides import Side, as_document, parsed, standing
 
 SHOWED = "showed"
 """Key in an event's evidence: the brokers that were ever seen to show what the finding reports, sorted."""
@@ -159,7 +158,7 @@ def made(
     claim = _of_the_cut(_of_the_tombstone(claim, decision, answers), answers)
     suspected = from_milliseconds(claim.raised_at_ms)
     accused = decision.accused if status is FindingStatus.CONFIRMED else claim.broker
-    exposed = _is_exposed(status, accused, decision, answers)
+    exposed = _is_exposed(status, accused, claim, decision, answers)
     recorded = _recorded(claim, decision, answers, status).as_json()
     evidence = answers.evidence() | {"reason": decision.reason, "recorded": recorded}
     asked, showing = onset.asked_at(answers, at), _showing(status, claim, decision, answers)
@@ -315,28 +314,6 @@ def _recorded(claim: Claim, decision: Decision, answers: Answers, status: Findin
     return replace(recorded, sides=stood, pivot=claim.pivot)
 
 
-def beside(claim: Claim, decision: Decision, answers: Answers) -> frozenset[int]:
-    """Return the brokers other than the accused whose replicas show the same as the accused.
-
-    Args:
-        claim: knows the brokers that showed the same when they were last asked. Those among them that do not answer
-            now are part of the result.
-        decision: names the accused and the sides.
-        answers: the replicas' answers.
-    """
-    if decision.kind in OUTCOME_KINDS and not are_outcomes(decision.sides.keys(), Shows.OPEN):
-        # Values of the key say who shows what for two replicas only.
-        shown = showing_its_value(decision.accused, answers)
-    else:
-        shown = frozenset(b for side in decision.sides.values() if decision.accused in side for b in side)
-    if variant_of(claim, decision, answers) in SHOWING_OLDER:
-        # A copy from which the cleaner had taken the record shows no outcome of it.
-        past = {b for b, a in answers.replicas.items() if a.last_stable_offset > claim.first_offset}
-        shown |= past & showing_its_value(decision.accused, answers)
-    away = {b for b, answer in answers.replicas.items() if answer.error is not None}
-    return (shown | away.intersection(claim.recorded.beside)) - {decision.accused}
-
-
 def _showing(status: FindingStatus, claim: Claim, decision: Decision, answers: Answers) -> frozenset[int]:
     """The brokers that a probe has seen to show what a finding reports; without direction, those of all sides."""
     if status is FindingStatus.SPREAD:
@@ -360,27 +337,10 @@ def showed_in(known: Finding | None) -> frozenset[int]:
     return frozenset({*evidence.get(SHOWED, ()), known.broker, leader}) - {NOBODY}
 
 
-def _is_exposed(status: FindingStatus, accused: int, decision: Decision, answers: Answers) -> bool:
+def _is_exposed(status: FindingStatus, accused: int, claim: Claim, decision: Decision, answers: Answers) -> bool:
     if status in (FindingStatus.SPREAD, FindingStatus.UNSETTLED):
         return status is FindingStatus.SPREAD
-    return is_exposed(accused, decision, answers)
-
-
-def is_exposed(accused: int, decision: Decision, answers: Answers) -> bool:
-    """Whether consumers of the leader get what the accused shows; without direction, whether a replica of a side leads.
-
-    Args:
-        accused: the broker; `NOBODY` without direction.
-        decision: the decision on the claim, with its sides.
-        answers: the replicas' answers, which name the leader.
-    """
-    return answers.leader == accused != NOBODY or decision.is_shared_by_leader(accused, answers)
-
-
-def meeting(accused: int, decision: Decision, answers: Answers) -> frozenset[int]:
-    """Return the brokers whose consumers get what the accused shows, if the broker leads; arguments as `is_exposed`."""
-    brokers = {answers.leader, *answers.replicas} - {NOBODY}
-    return frozenset(b for b in brokers if is_exposed(accused, decision, replace(answers, leader=b)))
+    return is_exposed(accused, claim, decision, answers)
 
 
 def evidence_of(finding: Finding) -> dict[str, Any]:

@@ -17,10 +17,11 @@ import numpy as np
 
 from parallax.backoff import backoff
 from parallax.counts import agreed
+from parallax.findings.alike import beside
 from parallax.findings.claim import Claim, explains
 from parallax.findings.decide import Resolution, differed, differs_anew
 from parallax.findings.effect import COVERED, COVERED_TOGETHER, remembered
-from parallax.findings.finding import Finding, beside, has_spread, is_unsettled, meeting_of
+from parallax.findings.finding import Finding, has_spread, is_unsettled, meeting_of
 from parallax.findings.incident import PROOFS, MemberProof, Tally, counted, is_led, sampled, tally_of
 from parallax.findings.members import (
     NO_COUNTS,

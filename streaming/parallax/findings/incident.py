@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from parallax.findings.about import HAD_SPREAD, SAID, VARIANT
+from parallax.findings.alike import meeting
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, as_json, claim_from_json
 from parallax.findings.decide import Decision, Resolution
@@ -28,7 +29,6 @@ from parallax.findings.finding import (
     evidence_of,
     has_spread,
     is_unsettled,
-    meeting,
     showed_in,
 )
 from parallax.findings.internal_keys import key_as_text
@@ -62,7 +62,7 @@ class MemberProof:
         Args:
             accused: the accused of the group that counts the member; `NOBODY` for differences without direction.
         """
-        return meeting(accused, self.decision, self.answers)
+        return meeting(accused, self.claim, self.decision, self.answers)
 
     def as_json(self) -> dict[str, Any]:
         """Return the proof as values for JSON, in the form that an incident's evidence holds."""

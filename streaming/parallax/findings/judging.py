@@ -8,6 +8,7 @@ from datetime import datetime
 from zlib import crc32
 
 from parallax.findings.acknowledgement import status_of, still_acknowledged, worsened
+from parallax.findings.alike import is_exposed
 from parallax.findings.already import Already
 from parallax.findings.answers import Answers
 from parallax.findings.causes import Causes, accuses_by_proof, same_cause
@@ -23,7 +24,6 @@ from parallax.findings.finding import (
     has_proven_direction,
     has_spread,
     is_blocking,
-    is_exposed,
     is_unsettled,
     made,
     never_repaired,
@@ -457,7 +457,7 @@ def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Find
         is_elsewhere = _has_answered_since(answers, known)
     else:
         is_elsewhere = sides_differ(sides_of(known), decision.sides)
-    return moved or is_elsewhere or is_exposed(decision.accused, decision, answers) != known.exposed
+    return moved or is_elsewhere or is_exposed(decision.accused, claim, decision, answers) != known.exposed
 
 
 def _has_answered_since(answers: Answers, known: Finding) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from parallax.counts import agreed, brokers_text, counted
-from parallax.findings.answers import Answers, holds_tombstone
+from parallax.findings.alike import is_exposed, variant_of
+from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Decision
 from parallax.findings.internal_keys import key_in_words
@@ -20,7 +21,7 @@ from parallax.kinds import (
     Variant,
     effect_of,
 )
-from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
+from parallax.model import NOBODY, FindingKind, FindingStatus
 from parallax.moments import utc_text
 from parallax.sides import OUTCOMES, Shows, Side
 
@@ -31,7 +32,8 @@ def summary(claim: Claim, decision: Decision, answers: Answers) -> str:
     A broker that neither answered nor was read is not named.
     """
     kind, accused = decision.kind, decision.accused
-    effect = effect_of(kind, variant_of(claim, decision, answers))
+    variant = variant_of(claim, decision, answers)
+    effect = effect_of(kind, variant)
     consumers = effect.consumers
     answer = answers.replicas.get(accused)
     live = answer.key.live if answer is not None and answer.key is not None else None
@@ -57,75 +59,21 @@ def summary(claim: Claim, decision: Decision, answers: Answers) -> str:
         return f"{sentence} {NO_DIRECTION} Consumers {consumers}."
     if answers.leader == accused:
         return f"{sentence} Broker {accused} leads the partition: consumers {consumers}."
-    if not decision.is_shared_by_leader(accused, answers):
+    if not is_exposed(accused, claim, decision, answers):
         return f"{sentence} If broker {accused} becomes the leader, consumers {consumers}."
     sentence = f"{sentence} Broker {answers.leader} leads the partition and"
     if kind is FindingKind.LOG_TRUNCATED:
         return f"{sentence} lacks it as well: consumers {consumers}."
-    if kind is FindingKind.OUTCOME_CONTRADICTS_MARKER:
+    if kind is FindingKind.OUTCOME_CONTRADICTS_MARKER and variant is not Variant.TAKEN:
         return f"{sentence} shows that record alike: if it is wrong there as well, consumers {consumers}."
     if answers.leader in decision.open_on:
         return f"{sentence} holds that transaction open as well."
     return f"{sentence} shows the same: consumers {consumers}."
 
 
-_LACKING = frozenset({Shows.NO_VALUE, Shows.LACKS_VALUE})
-_OF_A_KEY = _LACKING | {Shows.VALUE, Shows.SOME_VALUE, Shows.TOMBSTONE, Shows.LACKS_TOMBSTONE}
-
-
-def variant_of(claim: Claim, decision: Decision, answers: Answers) -> Variant:
-    """Return what a finding is about, as far as that changes what consumers meet.
-
-    Args:
-        claim: what is claimed.
-        decision: confirmed, with what the replicas show.
-        answers: the replicas' answers.
-    """
-    kind, sides = decision.kind, decision.sides
-    shown = {side.shows for side in sides}
-    if kind is FindingKind.VISIBILITY_MISMATCH:
-        is_of_outcomes = claim.rule_of(kind) is Rule.OUTCOME and _OF_A_KEY.isdisjoint(shown)
-        return Variant.OUTCOMES if is_of_outcomes else Variant.PLAIN
-    if kind is FindingKind.OUTCOME_CONTRADICTS_MARKER:
-        return Variant.TAKEN if OUTCOMES.isdisjoint(shown) else Variant.PLAIN
-    if kind not in OUTCOME_KINDS:
-        return Variant.PLAIN
-    if any(side.shows in _LACKING and decision.accused in on for side, on in sides.items()):
-        return Variant.TAKEN
-    is_hidden = kind is FindingKind.COMMITTED_RECORD_ABORTED
-    is_older = is_hidden and _shows_older(claim, decision, answers)
-    if holds_tombstone(claim.first_offset, answers.replicas.values()):
-        return Variant.UNDELETED if is_older else Variant.DELETION
-    if not is_hidden or not _is_gone(claim.first_offset, answers):
-        return Variant.PLAIN
-    if not is_older:
-        return Variant.GONE
-    return Variant.DELETED if _has_no_value(claim, decision, answers) else Variant.OLDER
-
-
 def variant_of_many(group: MemberGroup) -> Variant:
     """Return what an incident is about (`variant_of`)."""
     return Variant.MANY_OUTCOMES if group.is_of_transactions else Variant.MANY
-
-
-def _is_gone(offset: int, answers: Answers) -> bool:
-    """Whether every replica that answered was asked about an offset, and holds no record there."""
-    asked = [a for a in answers.replicas.values() if a.error is None]
-    return all(offset in a.asked and offset not in {*a.committed, *a.uncommitted} for a in asked)
-
-
-def _shows_older(claim: Claim, decision: Decision, answers: Answers) -> bool:
-    """Whether the accused shows a value of the claim's key from before its record."""
-    answer = answers.replicas.get(decision.accused)
-    key = answer.key if answer is not None else None
-    return key is not None and key.complete and key.live is not None and key.live.offset < claim.first_offset
-
-
-def _has_no_value(claim: Claim, decision: Decision, answers: Answers) -> bool:
-    """Whether another replica shows no value of the claim's key, and none shows one from behind its record."""
-    keys = [a.key for a in answers.replicas.values() if a.broker != decision.accused and a.key is not None]
-    live = [key.live for key in keys if key.complete]
-    return None in live and all(value is None or value.offset < claim.first_offset for value in live)
 
 
 _BLOCKED = (

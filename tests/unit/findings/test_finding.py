@@ -8,16 +8,22 @@ from datetime import UTC, datetime
 import pytest
 
 from parallax.evidence.atoms import Place
+from parallax.findings.alike import beside, is_exposed, meeting
 from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
-from parallax.findings.claim import RecordedByViews
+from parallax.findings.claim import Claim, RecordedByViews
 from parallax.findings.decide import ClaimState, Decision, Resolution
-from parallax.findings.finding import beside, claim_of, is_exposed, made, showed_in
+from parallax.findings.finding import claim_of, made, showed_in
+from parallax.findings.summary import summary
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus
-from parallax.sides import Shows, Side
+from parallax.sides import Shows, Side, parsed
 from tests.builders.answers import record, shows, silent
 from tests.builders.claims import of_key, of_offset
 
-SIDES = {"no value": (1,), "value at offset 4": (2, 3)}
+SIDES = parsed({"no value": [1], "value at offset 4": [2, 3]})
+
+
+def claimed(decision: Decision) -> Claim:
+    return of_key(decision.kind, offset=10)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +42,7 @@ SIDES = {"no value": (1,), "value at offset 4": (2, 3)}
 )
 def test_consumers_see_what_the_leader_shows_as_the_accused_does(accused: int, leader: int, exposed: bool) -> None:
     decision = Decision(ClaimState.CONFIRMED, FindingKind.RECORD_MISSING, "r", accused=accused, sides=SIDES)
-    assert is_exposed(accused, decision, Answers({}, leader=leader)) is exposed
+    assert is_exposed(accused, claimed(decision), decision, Answers({}, leader=leader)) is exposed
 
 
 @pytest.mark.parametrize(("stable", "alike"), [(100, {3}), (10, set())], ids=["past the record", "not yet"])
@@ -53,9 +59,22 @@ def test_who_shows_an_older_value_than_a_hidden_record_as_the_accused_does_shows
     assert beside(claim, decision, Answers({answer.broker: answer for answer in given})) == alike | {4}
 
 
+def test_who_lacks_the_value_that_the_accused_lacks_shows_the_same_though_the_record_is_cleaned() -> None:
+    """The index of broker 2 was wrong, and its cleaner took the value; broker 1 is no better, and leads."""
+    sides = {Side(Shows.SOME_VALUE): (3,), Side(Shows.NO_VALUE): (2,)}
+    decision = Decision(ClaimState.CONFIRMED, FindingKind.OUTCOME_CONTRADICTS_MARKER, "r", accused=2, sides=sides)
+    given = [shows(1, None), shows(2, None), shows(3, record(4, producer_id=-1))]
+    answers = Answers({answer.broker: answer for answer in given}, leader=1)
+    claim = claimed(decision)
+    assert is_exposed(2, claim, decision, answers)
+    assert not is_exposed(2, claim, decision, replace(answers, leader=3))
+    assert meeting(2, claim, decision, answers) == {1, 2}
+    assert "Broker 1 leads the partition and shows the same: consumers" in summary(claim, decision, answers)
+
+
 def test_an_accused_that_leads_exposes_itself_though_no_side_is_known() -> None:
     decision = Decision(ClaimState.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2)
-    assert is_exposed(2, decision, Answers({}, leader=2))
+    assert is_exposed(2, claimed(decision), decision, Answers({}, leader=2))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +109,7 @@ def test_what_was_truncated_is_missed_on_a_leader_whose_log_ends_that_epoch_as_f
 ) -> None:
     decision = Decision(ClaimState.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2, lost=Place(24, 4))
     replicas = {b: ReplicaAnswer(b, epoch_ends=e, log_end_offset=100) for b, e in ((1, leading), (2, own))}
-    assert is_exposed(2, decision, Answers(replicas, leader=1)) is exposed
+    assert is_exposed(2, claimed(decision), decision, Answers(replicas, leader=1)) is exposed
 
 
 @pytest.mark.parametrize(("isr", "log_end", "exposed"), [((1, 2), 40, True), ((1,), 40, False), ((1, 2), 20, False)])
@@ -100,7 +119,7 @@ def test_truncated_records_are_missed_on_the_leader_whose_newer_epoch_is_in_sync
     decision = Decision(ClaimState.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2, lost=Place(24, 4))
     own = ReplicaAnswer(2, epoch_ends={4: 20}, log_end_offset=log_end)
     replicas = {1: ReplicaAnswer(1, epoch_ends={4: 30}, log_end_offset=50), 2: own}
-    assert is_exposed(2, decision, Answers(replicas, leader=1, isr=isr)) is exposed
+    assert is_exposed(2, claimed(decision), decision, Answers(replicas, leader=1, isr=isr)) is exposed
 
 
 @pytest.mark.parametrize(("leading", "exposed"), [(5, True), (7, True), (4, False), (None, False)])
@@ -109,7 +128,7 @@ def test_a_lost_head_is_missed_on_a_leader_whose_log_begins_as_late(leading: int
     away = silent(1)
     leader = away if leading is None else ReplicaAnswer(1, log_start_offset=leading)
     replicas = {1: leader, 2: ReplicaAnswer(2, log_start_offset=5)}
-    assert is_exposed(2, decision, Answers(replicas, leader=1)) is exposed
+    assert is_exposed(2, claimed(decision), decision, Answers(replicas, leader=1)) is exposed
 
 
 @pytest.mark.parametrize(("shown", "exposed"), [(3, True), (4, False), (None, False)])
@@ -123,9 +142,9 @@ def test_consumers_of_a_frozen_leader_see_a_deleted_value_that_it_shows_as_well(
         return ReplicaAnswer(broker, key=KeyShown(value, True))
 
     replicas = {1: shows(1, shown), 2: shows(2, 3), 3: shows(3, None)}
-    sides = {"no value": (3,), "value at offset 3": (2,)}
+    sides = parsed({"no value": [3], "value at offset 3": [2]})
     decision = Decision(ClaimState.CONFIRMED, FindingKind.DELETED_RECORD_RESURRECTED, "", accused=2, sides=sides)
-    assert is_exposed(2, decision, Answers(replicas, leader=1)) is exposed
+    assert is_exposed(2, claimed(decision), decision, Answers(replicas, leader=1)) is exposed
 
 
 def test_a_leader_on_no_side_that_was_seen_to_show_it_is_remembered_until_it_is_over() -> None:
