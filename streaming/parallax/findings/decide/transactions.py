@@ -17,7 +17,7 @@ from parallax.findings.decide.case import (
     broker_list,
     names,
 )
-from parallax.findings.decide.lineage import end_shown, is_another_log, lists_as_aborted, rests_on
+from parallax.findings.decide.lineage import end_shown, has_lost_its_end, is_another_log, lists_as_aborted, rests_on
 from parallax.findings.decide.outcomes import ended
 from parallax.findings.decide.own_end import contradicted_before, contradiction, has_cleaned_its_end
 from parallax.findings.decide.spread import hanging, open_everywhere
@@ -77,6 +77,7 @@ def _unless_held_back(case: ClaimCase, decision: Decision) -> Decision:
         is_decided = accused.last_stable_offset > claim.first_offset
         is_another = claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER or accused.lacks(claim.first_offset)
         is_another |= is_another_log(claim, accused) or end_shown(claim, accused) is not None
+        is_another |= has_lost_its_end(case, accused.broker)
         if is_decided or claim.spread or not is_another:
             return decision
         gone = f"does not show the outcome of offset {claim.first_offset} any more"
@@ -124,7 +125,7 @@ def _of_a_truncated_log(case: ClaimCase) -> Decision:
     finding proved by it holds for no log any more. Then a state that all replicas share is no loss that has spread.
     """
     mark, is_gone = case.claim.marker_offset, rests_on(case) is Belongs.NO
-    claim = replace(case.claim, marker_offset=UNKNOWN, recorded=RecordedByViews())
+    claim = replace(case.claim, marker_offset=UNKNOWN, recorded=RecordedByViews(ends=case.claim.recorded.ends))
     case_without = replace(case, claim=claim, end_read=mark, end_replaced=is_gone)
     decision = transaction(case_without)
     unsure = case.absent and not case.live_only and not is_gone

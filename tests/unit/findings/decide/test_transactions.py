@@ -113,6 +113,19 @@ class TestOpenTransaction:
         assert outcome_of(found, replica(1), may_end_it_wrongly, replica(3), live_only=True) is ClaimState.PENDING
         assert outcome_of(found, replica(1), held, replica(3)) is ClaimState.PENDING
 
+    @pytest.mark.parametrize("mark", [15, 12], ids=["all ends cut", "its own cut"])
+    def test_a_wrong_outcome_is_over_where_the_end_by_which_it_was_shown_is_cut(self, mark: int) -> None:
+        another = (OpenTransaction(producer_id=PRODUCER + 1, start_offset=5),)
+        cut = {"epoch_ends": {3: 15}, "epochs_known": {3}, "uncommitted": {10: record()}}
+        held = replica(2, open_transactions=another, last_stable_offset=5, **cut)
+        others = [replica(b, last_stable_offset=5, open_transactions=another, **cut) for b in (1, 3)]
+        recorded = RecordedByViews(markers={1: "abort", 2: "commit"}, ends={2: "22:3"}, leader_epoch=3)
+        found = claim(FindingKind.ABORTED_RECORD_COMMITTED, recorded=recorded, marker_offset=mark, confirmed_at_ms=1)
+        got = decide(found, answers(others[0], held, others[1]), live_only=True)
+        assert (got.verdict, got.resolution) == (ClaimState.DISMISSED, Resolution.UNPROVEN)
+        stands = replace(found, recorded=replace(recorded, ends={2: "14:3"}))
+        assert outcome_of(stands, others[0], held, others[1], live_only=True) is ClaimState.PENDING
+
     @pytest.mark.parametrize("by", [PRODUCER + 1, PRODUCER], ids=["another", "its own"])
     def test_a_contradicted_marker_is_over_where_a_log_is_held_back_at_the_record(self, by: int) -> None:
         start = 10 if by == PRODUCER else 5
