@@ -208,9 +208,13 @@ def stands(said: Said, now: Moment, cluster: Cluster, standing: Sequence[Said]) 
 
     What it says of all replicas is of what they have come to; of many keys it names one, which may have healed. And
     what is shown to those alone whom an open transaction keeps below what it speaks of, or below what was written of
-    the key since, may go on being said, where another finding speaks of that transaction.
+    the key since, may go on being said, where another finding speaks of that transaction. What was proven of a replica
+    that is copied anew stands until its log has come there, for until then it shows nothing that could end it.
     """
     if said.everywhere or said.many:
+        return None
+    is_of_a_log = said.accused not in cluster.replicas or said.about in ("cut", "head")
+    if not is_of_a_log and said.accused is not None and cluster.replicas[said.accused].leo <= said.offset:
         return None
     held = [cluster.replicas[b] for b in said.brokers & now.keys() & cluster.replicas.keys()]
     truth = oracle.truth_of(cluster)

@@ -230,6 +230,7 @@ def _shown_by_the_key(case: ClaimCase) -> Decision | None:
     what deleted the value. It says nothing about the transaction in these cases:
 
     - The accused was not read to show a wrong outcome.
+    - The end by which it was read to show one is cut. Another log may have replaced its own.
     - The value was written behind the transaction's end, so it is newer than the transaction.
     - The accused has aborted the transaction, and another shows an older value: no abort removes what was there before.
     - The accused had committed the transaction and was repaired since, and another shows the transaction's own value.
@@ -237,7 +238,8 @@ def _shown_by_the_key(case: ClaimCase) -> Decision | None:
     recorded = case.claim.recorded.outcomes.get(case.claim.broker)
     # A missing end marker proves no outcome: the key may differ because of what was written since.
     has_outcome = case.claim.kind in OUTCOME_KINDS or recorded is not None
-    is_proven = case.live_only and not case.claim.freed and has_outcome
+    is_cut = has_lost_its_end(case, case.claim.broker)
+    is_proven = case.live_only and not case.claim.freed and has_outcome and not is_cut
     end = max(case.claim.marker_offset, case.end_read)
     up_to = end if end != UNKNOWN else FAR
     differing = _differing_by_its_outcome(case, recorded, up_to) if is_proven else latest_differs(case, up_to=up_to)
@@ -246,7 +248,7 @@ def _shown_by_the_key(case: ClaimCase) -> Decision | None:
     if not is_proven:
         # The outcome may differ on another replica, and the comparison may be about to say so.
         difference = case.differs(_by_value(case), differing.reason, FindingKind.VISIBILITY_MISMATCH)
-        return replace(difference, lone_witness=True)
+        return replace(difference, lone_witness=True, proof_truncated=is_cut)
     kind = kind_of(recorded) if recorded is not None else case.claim.kind
     decision = case.confirmed(differing.reason, kind, sides=differing.sides)
     return replace(decision, lacks=differing.lacked_by(case.accused.broker))

@@ -335,10 +335,14 @@ def _knew(claim: Claim, answer: ReplicaAnswer) -> bool:
 
     A replica may never have known the transaction: its log is another one, or starts above, or never got the first
     record. Or it forgot it with the records (DeleteRecords, or a log that was truncated and copied again).
+
+    The end marker lies between the transaction's first record and the last stable offset. Where there is no offset in
+    between, it was truncated, after the cleaner had removed the record.
     """
     start = claim.transaction_start_offset
     reaches = answer.log_start_offset <= start < answer.high_watermark
     is_its_log = not is_another_log(claim, answer) and not _never_got(claim, answer)
+    is_its_log &= answer.last_stable_offset != start + 1
     return answer.open_transactions is not None and reaches and is_its_log
 
 

@@ -346,6 +346,15 @@ class TestOutcome:
         newer, older = shows(1, record(21)), shows(3, record(5))
         assert outcome_of(c, newer, shows(2, None), older, live_only=True) is ClaimState.CONFIRMED
 
+    def test_a_value_that_the_accused_lacks_since_its_log_was_cut_accuses_nobody(self) -> None:
+        recorded = RecordedByViews(outcomes={2: "committed"}, ends={2: "22:3"})
+        c = claim(FindingKind.ABORTED_RECORD_COMMITTED, key_hash_lo=7, recorded=recorded, confirmed_at_ms=1)
+        for end, accused in ((30, 2), (15, NOBODY)):
+            lacking = replace(shows(2, None), epoch_ends={3: end}, epochs_known=frozenset({3}))
+            got = decide(c, answers(shows(1, None), lacking, shows(3, record(5))), live_only=True)
+            assert (got.verdict, got.accused) == (ClaimState.CONFIRMED, accused)
+            assert got.proof_truncated is (accused == NOBODY)
+
     def test_a_suspect_that_a_value_gives_no_direction_waits_for_the_outcome(self) -> None:
         c = replace(self.c2a, key_hash_lo=7, recorded=RecordedByViews(outcomes={2: "aborted"}))
         got = decide(c, answers(shows(1, record(10)), shows(2, None)))

@@ -87,8 +87,15 @@ class TestOpenTransaction:
                 ClaimState.PENDING,
                 "the end of the transaction on broker 1 is not replicated yet",
             )
-            shown = replace(ending, last_stable_offset=11, log_end_offset=100)
+            shown = replace(ending, last_stable_offset=12, log_end_offset=100)
             assert outcome_of(asked, shown, accused, third) is ClaimState.CONFIRMED
+
+    def test_one_without_room_for_its_end_has_lost_it_with_a_truncated_log(self) -> None:
+        # Its cleaner had removed the record, and an unclean election the end marker.
+        accused, third = (replica(b, open_transactions=OPEN, last_stable_offset=10) for b in (2, 3))
+        cut = replica(1, last_stable_offset=11)
+        assert outcome_of(self.frozen, cut, accused, third) is not ClaimState.CONFIRMED
+        assert outcome_of(self.frozen, replace(cut, last_stable_offset=12), accused, third) is ClaimState.CONFIRMED
 
     @pytest.mark.parametrize("start", [5, 40], ids=["below", "above"])
     def test_a_freeze_is_over_where_another_transaction_holds_the_replica(self, start: int) -> None:
