@@ -59,7 +59,7 @@ def test_who_shows_an_older_value_than_a_hidden_record_as_the_accused_does_shows
     assert beside(claim, decision, Answers({answer.broker: answer for answer in given})) == alike | {4}
 
 
-def test_who_lacks_the_value_that_the_accused_lacks_shows_the_same_though_the_record_is_cleaned() -> None:
+def test_who_lacks_the_value_that_the_accused_lacks_shows_the_same_without_the_record() -> None:
     """The index of broker 2 was wrong, and its cleaner took the value; broker 1 is no better, and leads."""
     sides = {Side(Shows.SOME_VALUE): (3,), Side(Shows.NO_VALUE): (2,)}
     decision = Decision(ClaimState.CONFIRMED, FindingKind.OUTCOME_CONTRADICTS_MARKER, "r", accused=2, sides=sides)
