@@ -59,11 +59,20 @@ class Already:
         known = known or self._undirected_before(task, claim, decision, before)
         if known is not None:
             return {known.finding_id: Cause(known.broker, known.kind)}
-        return (
-            self.ended_with_others(claim, decision, before)
-            or self._spread_before(task, claim, decision, before)
-            or self._cut_before(task, claim, decision, before)
-        )
+        return self.of_one_loss(task, claim, decision, before) or self._cut_before(task, claim, decision, before)
+
+    def of_one_loss(self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]) -> dict[str, Cause]:
+        """Return the finding that reports the loss that a probe has shown, by its id; none where there is none.
+
+        It is asked of a claim that is probed alone and of a member of an incident: both are the same loss.
+
+        Args:
+            task: the claim that was asked about.
+            claim: the claim, as the answers have changed it.
+            decision: what the probe has shown.
+            before: events that the same answers have caused so far.
+        """
+        return self._ended_with_others(claim, decision, before) or self._spread_before(task, claim, decision, before)
 
     def _deleted_before(
         self, task: Task, claim: Claim, decision: Decision, answers: Answers, before: Sequence[Finding]
@@ -112,7 +121,7 @@ class Already:
                 return found
         return None
 
-    def ended_with_others(self, claim: Claim, decision: Decision, before: Sequence[Finding]) -> dict[str, Cause]:
+    def _ended_with_others(self, claim: Claim, decision: Decision, before: Sequence[Finding]) -> dict[str, Cause]:
         """Return the finding that accuses the same replica of the claim's whole transaction; none where there is none.
 
         If records were not known to belong to one transaction, the last of them is suspected by itself. It belongs to

@@ -129,7 +129,7 @@ class Judging:
         rest, left_out = len(answers.rest), answers.rest_left_out
         live_only = page.is_proven or self._goes_by_what_is_live(task)
         claim, decision, answers, leans_on = self._verdict(task, answers, before, live_only=live_only)
-        leans_on = leans_on or tuple(self._already.ended_with_others(claim, decision, before))
+        leans_on = leans_on or tuple(self._already.of_one_loss(task, claim, decision, before))
         outcome = self._outcome_of(page, at, claim, decision, answers, before, is_explained=bool(leans_on))
         left: list[Claim] = []
         if page.is_proven and outcome.state is State.OVER and _is_over(decision) and not leans_on:

@@ -374,6 +374,7 @@ def explains_less(known: Finding, event: Finding) -> bool:
     - is over,
     - accuses another replica or nobody, or is of another kind or rule,
     - is about another transaction, end marker or record, or no longer about one of its keys,
+    - no longer says the same of all replicas,
     - accuses nobody, and other replicas are on its sides.
 
     Args:
@@ -383,7 +384,7 @@ def explains_less(known: Finding, event: Finding) -> bool:
     if not known.stands or not event.stands:
         return known.stands
     before, now = claim_of(known), claim_of(event)
-    if _is_about(before) != _is_about(now) or not _keys(before) <= _keys(now):
+    if _is_about(before) != _is_about(now) or not _keys(before) <= _keys(now) or (before.spread and not now.spread):
         return True
     return event.broker == NOBODY and bool(sides_of(event)) and sides_differ(sides_of(known), sides_of(event))
 

@@ -77,6 +77,14 @@ def open_on_two(claim: Claim) -> Answers:
     return Answers({1: shows(1, claim, "aborted", "abort"), 2: held, 3: shows(3, claim, "aborted", "abort")}, leader=1)
 
 
+def open_on_three(claim: Claim) -> Answers:
+    """Broker 3 holds the transaction open, broker 2 shows it as committed, and broker 1 as aborted."""
+    start = claim.transaction_start_offset
+    held = replica(3, END, open_transactions=(OpenTransaction(claim.producer_id, start),), last_stable_offset=start)
+    one, two = shows(1, claim, "aborted", "abort"), shows(2, claim, "committed", None)
+    return Answers({1: one, 2: two, 3: held}, leader=1)
+
+
 def open_on_all(claim: Claim) -> Answers:
     """An unclean election has truncated the end marker everywhere: all hold the transaction open by now."""
     start = claim.transaction_start_offset
@@ -97,6 +105,11 @@ def rounds(life: Flood, answering: Answering, times: int = 3) -> Flood:
     for _ in range(times):
         life.after(RECHECK_S, answering)
     return life
+
+
+def said_of_all(life: Flood) -> list[tuple[int, FindingKind, str, int]]:
+    """Of each finding that is not over: whom it accuses, of what, its status, and how many transactions it counts."""
+    return [(f.broker, f.kind, str(f.status), tally_of(f).count if f.is_incident else 1) for f in life.open]
 
 
 def where_of_key(key: int, answering: Answering, otherwise: Answering) -> Answering:
@@ -325,6 +338,18 @@ class TestOneThatIsOpenOnTheAccused:
         life.after(RETRY_S, open_on_all)
         life.after(RETRY_S, open_on_all)
         assert {f.status for f in life.open} == {FindingStatus.SPREAD}
+
+    def test_on_all_by_now_is_one_loss_with_the_finding_that_says_so_of_another_replica(self) -> None:
+        life = flood(100, by_others, missed)
+        frozen = missed(3, name="frozen", kind=FROZEN, rule=Rule.PROGRESS, broker=3)
+        life.suspect(replace(frozen, recorded=RecordedByViews(markers={1: "abort"})))
+        on_three = where(lambda n: n == 3, open_on_three, by_others)
+        rounds(life.settle(on_three), on_three)
+        assert said_of_all(life) == [(2, COMMITTED_WRONGLY, "confirmed", 100), (3, FROZEN, "confirmed", 1)]
+        rounds(life, where(lambda n: n == 3, open_on_all, by_others))
+        assert said_of_all(life) == [(2, COMMITTED_WRONGLY, "confirmed", 99), (3, FROZEN, "spread", 1)]
+        rounds(life, on_three)
+        assert said_of_all(life) == [(2, COMMITTED_WRONGLY, "confirmed", 100), (3, FROZEN, "confirmed", 1)]
 
 
 class TestWhatTransactionsExplain:
