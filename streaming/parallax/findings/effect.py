@@ -41,8 +41,10 @@ class JudgedRecord:
     answers: Answers
 
 
-def remembered(claim: Claim, answers: Answers) -> Shown:
-    """Return what a claim has recorded of the replicas, with the end markers added that other replicas show now.
+def remembered(claim: Claim, decision: Decision, answers: Answers) -> Shown:
+    """Return what a claim has recorded of the replicas, with what must be known of them once the cleaner has passed.
+
+    That is which value the accused lacks, and the end markers that other replicas show now.
 
     The markers are kept because the cleaner may remove them. A marker of another leader epoch is left out: it belongs
     to a log that has replaced the one that was read. If the accused contradicts its own end marker, the marker's leader
@@ -50,7 +52,8 @@ def remembered(claim: Claim, answers: Answers) -> Shown:
 
     Args:
         claim: the claim, with what was recorded.
-        answers: the replicas' answers to the claim's last probe.
+        decision: what the claim's last probe has shown.
+        answers: the replicas' answers to that probe.
     """
     found = {a.broker: end for a in answers.replicas.values() if (end := end_shown(claim, a)) is not None}
     shown = {broker: end.type for broker, end in found.items() if broker != claim.pivot}
@@ -58,7 +61,8 @@ def remembered(claim: Claim, answers: Answers) -> Shown:
     epoch = max([claim.recorded.leader_epoch, *(found[broker].leader_epoch for broker in proving)])
     was_deletion = claim.recorded.was_deletion or holds_tombstone(claim.first_offset, answers.replicas.values())
     markers = {**claim.recorded.markers, **shown}
-    return replace(claim.recorded, markers=markers, leader_epoch=epoch, was_deletion=was_deletion)
+    lacks = claim.recorded.lacks if decision.lacks == UNKNOWN else decision.lacks
+    return replace(claim.recorded, markers=markers, leader_epoch=epoch, was_deletion=was_deletion, lacks=lacks)
 
 
 def about_the_rest(claims: Sequence[Claim], shown: Mapping[str, Mapping[int, ReplicaAnswer]]) -> dict[str, Transaction]:

@@ -297,11 +297,9 @@ def _of_the_cut(claim: Claim, answers: Answers) -> Claim:
 
 def _recorded(claim: Claim, decision: Decision, answers: Answers, status: FindingStatus) -> RecordedByViews:
     """Return what is remembered of the replicas from now on; without direction also where each stood first."""
-    recorded = remembered(claim, answers)
+    recorded = remembered(claim, decision, answers)
     if status is FindingStatus.CONFIRMED or (status is FindingStatus.UNSETTLED and recorded.differed is None):
         recorded = replace(recorded, differed=differed(claim, answers))
-    if decision.lacks != UNKNOWN:
-        recorded = replace(recorded, lacks=decision.lacks)
     if status is FindingStatus.CONFIRMED and decision.accused != NOBODY:
         return replace(recorded, beside=tuple(sorted(beside(claim, decision, answers))))
     if status is not FindingStatus.CONFIRMED:

@@ -706,10 +706,12 @@ class Proven(HeldMembers):
             self.ended[as_ended] -= 1
 
     def _told_anew(self, at: int, original: Claim, proof: MemberProof, state: State) -> list[tuple[Claim, State]]:
-        """Have a row say what a probe found: for a transaction, which record is wrong; else all, as a new claim."""
+        """Have a row say what a probe found: for a transaction, which record is wrong; all else as a new claim."""
         if self.group.is_of_transactions:
             self.members.tell(at, proof.claim)
-        return [(remembering(original, proof), state)] if _is_other(original, proof) else []
+        told = remembering(original, proof)
+        is_other = told.recorded.lacks != original.recorded.lacks or _is_other(original, proof)
+        return [(told, state)] if is_other else []
 
     def show(self, proofs: Sequence[MemberProof], *, afresh: bool = False) -> None:
         """Keep a few proofs as examples for the incident's events (``proofs``).
@@ -769,17 +771,19 @@ def _is_other(claim: Claim, proof: MemberProof) -> bool:
 def remembering(claim: Claim, proof: MemberProof) -> Claim:
     """Return a proven member's claim, completed by what later probes of the member need.
 
-    For a transaction they need the end marker, and which record is wrong. If nobody is accused, they need to know which
-    replica shows what. A single finding keeps the same in its evidence.
+    For a transaction they need the end marker, which record is wrong, and which value the accused lacks for it. If
+    nobody is accused, they need to know which replica shows what. A single finding keeps the same in its evidence.
 
     Args:
         claim: the claim of the member's suspect.
         proof: what a probe has proven.
     """
     if claim.kind in TRANSACTION_KINDS:
-        shown, recorded = proof.claim, remembered(claim, proof.answers)
+        shown = proof.claim
         high, low = shown.key_hash_hi, shown.key_hash_lo
+        recorded = replace(claim.recorded, lacks=shown.recorded.lacks)
         claim = replace(claim, offset=shown.offset, key_hash_hi=high, key_hash_lo=low, recorded=recorded)
+        claim = replace(claim, recorded=remembered(claim, proof.decision, proof.answers))
     if proof.decision.accused != NOBODY:
         return claim
     recorded = replace(claim.recorded, differed=differed(claim, proof.answers))

@@ -11,7 +11,7 @@ import pytest
 
 from parallax.findings.answers import Answers, KeyShown, MarkerShown, ReplicaAnswer
 from parallax.findings.claim import Claim, RecordedByViews
-from parallax.findings.decide import ClaimState, Resolution
+from parallax.findings.decide import ClaimState, Resolution, decide
 from parallax.findings.effect import COVERED, JudgedRecord, about_the_rest, covered, remembered, unknown_rest, whole
 from parallax.findings.requests import TransactionRecords
 from parallax.model import FindingKind
@@ -22,6 +22,11 @@ K1, K2 = (0, 1), (0, 2)
 POISON = claim(FindingKind.ABORTED_RECORD_COMMITTED, key_hash_lo=1, recorded=RecordedByViews(markers={1: "abort"}))
 """K1 at 10 and K2 at 11 were aborted at 20; broker 2 shows both as committed."""
 (SECOND,) = covered(POISON, TransactionRecords(((10, K1), (11, K2))))
+
+
+def kept(claim: Claim, answers: Answers) -> RecordedByViews:
+    """What is remembered of the replicas after a probe."""
+    return remembered(claim, decide(claim, answers), answers)
 
 
 def overwritten(*brokers: int) -> list[ReplicaAnswer]:
@@ -151,28 +156,28 @@ class TestWhatIsAskedAbout:
 
 def test_that_the_record_was_a_deletion_is_remembered_when_no_replica_holds_it_any_more() -> None:
     held = replica(1, uncommitted={10: record(10, value_size=-1)})
-    recorded = remembered(POISON, answers(held, replica(2)))
+    recorded = kept(POISON, answers(held, replica(2)))
     assert recorded.was_deletion
     assert RecordedByViews.parse(json.dumps(recorded.as_json())).was_deletion
-    assert remembered(replace(POISON, recorded=recorded), answers(replica(1), replica(2))).was_deletion
-    assert not remembered(POISON, answers(holding(1, "aborted"), replica(2))).was_deletion
+    assert kept(replace(POISON, recorded=recorded), answers(replica(1), replica(2))).was_deletion
+    assert not kept(POISON, answers(holding(1, "aborted"), replica(2))).was_deletion
 
 
 def test_an_end_marker_that_another_replica_shows_is_remembered_and_the_accuseds_own_is_not() -> None:
     marker = (MarkerShown(20, POISON.producer_id, "abort"),)
     other, another = (MarkerShown(20, 1, "commit"),), (MarkerShown(21, POISON.producer_id, "commit"),)
     shown = [replica(1, markers=other), replica(2, markers=marker), replica(3, markers=marker)]
-    got = remembered(replace(POISON, recorded=RecordedByViews()), Answers({a.broker: a for a in shown}))
+    got = kept(replace(POISON, recorded=RecordedByViews()), Answers({a.broker: a for a in shown}))
     assert got.markers == {3: "abort"}
-    assert remembered(replace(POISON, recorded=RecordedByViews()), answers(replica(1, markers=another))).markers == {}
+    assert kept(replace(POISON, recorded=RecordedByViews()), answers(replica(1, markers=another))).markers == {}
 
 
 def test_the_leader_epoch_of_the_end_marker_that_its_own_replica_contradicts_is_remembered() -> None:
     marker = (MarkerShown(20, POISON.producer_id, "abort", leader_epoch=4),)
     own = Answers({POISON.broker: replica(POISON.broker, markers=marker)})
     contradicting = replace(POISON, kind=FindingKind.OUTCOME_CONTRADICTS_MARKER, recorded=RecordedByViews())
-    assert remembered(contradicting, own).leader_epoch == 4
-    assert remembered(replace(POISON, recorded=RecordedByViews()), own).leader_epoch == -1
+    assert kept(contradicting, own).leader_epoch == 4
+    assert kept(replace(POISON, recorded=RecordedByViews()), own).leader_epoch == -1
 
 
 def test_the_record_that_the_claim_names_is_not_asked_about_twice() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -308,6 +309,31 @@ class TestFew:
         life.settle(by_others)
         life.after(RECHECK_S, by_others)
         assert life.counts == [ALONE + 1]
+
+
+class TestOfADeletionThatWasRolledBack:
+    """Broker 2 shows it as committed, and its cleaner takes the value before it."""
+
+    def shown(self, claim: Claim, *, by_others: bool = True) -> Answers:
+        """What all show while broker 2 holds the deletion; whether the others still show the value before it."""
+        at = claim.transaction_start_offset
+        deletion = newest(at, "committed", value_size=-1, producer_id=claim.producer_id)
+        of_two = replace(shows(2, claim, "committed", None), key=deletion)
+        others = {b: replace(shows(b, claim, None, None), key=newest(3) if by_others else NOTHING) for b in (1, 3)}
+        return Answers(others | {2: of_two}, leader=1)
+
+    def gone(self, claim: Claim) -> Answers:
+        """The others are copies of broker 2, and the deletion is cleaned."""
+        return Answers({b: replace(shows(b, claim, None, None), key=NOTHING) for b in (1, 2, 3)}, leader=1)
+
+    def test_the_value_is_still_looked_for_after_a_restart(self) -> None:
+        life = rounds(flood(40, self.shown, missed).restarted(), self.gone)
+        assert [(f.broker, f.status) for f in life.open] == [(2, FindingStatus.UNSETTLED)]
+
+    def test_the_value_is_looked_for_also_if_another_showed_it_later(self) -> None:
+        life = rounds(flood(40, partial(self.shown, by_others=False), missed), self.shown)
+        life = rounds(life.restarted(), self.gone)
+        assert [(f.broker, f.status) for f in life.open] == [(2, FindingStatus.UNSETTLED)]
 
 
 class TestOneThatIsOpenOnTheAccused:

@@ -6,10 +6,11 @@ the transaction open after its records are gone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from parallax.findings.answers import RecordShown, ReplicaAnswer
+from parallax.findings.answers import KeyShown, RecordShown, ReplicaAnswer
+from parallax.findings.claim import Claim
 from parallax.findings.decide.case import ClaimCase, Decision, Resolution, names, shows_deleted, verb
 from parallax.model import UNKNOWN
 from parallax.sides import Shows, Side, Sides
@@ -87,7 +88,7 @@ def latest_differs(
 def gone_everywhere(case: ClaimCase, now: str) -> Decision | None:
     """Return the decision on a finding whose accused lacked a value that no replica shows any more.
 
-    If no replica shows a newer record of the key either, the finding is not over. Replicas that showed the value may
+    If nothing newer of the key was surely written either, the finding is not over. Replicas that showed the value may
     have been replaced by copies of a replica that had lost it. Or a tombstone came, and was cleaned on all replicas
     before it was read.
 
@@ -96,27 +97,35 @@ def gone_everywhere(case: ClaimCase, now: str) -> Decision | None:
         now: what the accused shows now; the decision's reason begins with this text.
 
     Returns:
-        The decision. None for any other finding, or if some replica shows a value of the key or a newer record, or if
-        that is not known.
+        The decision. None for any other finding, or if some replica shows a value of the key, or if the key was surely
+        written since (`_written_since`), or if that is not known.
     """
     claim, everyone = case.claim, (case.accused, *case.others)
     lacked = claim.recorded.lacks
     if lacked == UNKNOWN or not case.live_only or claim.freed or all(a.log_start_offset > lacked for a in everyone):
         return None
     keys = [a.key for a in everyone if a.key is not None and a.key.complete]
+    if len(keys) < len(everyone) or any(k.live is not None for k in keys) or _written_since(claim, keys, lacked):
+        return None
+    gone = f"{now}, and no replica shows the value of offset {lacked} any more that it lacked, nor surely a newer one"
+    if case.absent:
+        return case.pending(f"{gone}; not reached: {names(case.absent)}")
+    return case.dismissed(gone, Resolution.AGREED)
+
+
+def _written_since(claim: Claim, keys: Sequence[KeyShown], lacked: int) -> bool:
+    """Whether a key was surely written behind the value that a claim's accused lacked, by another transaction or none.
+
+    A record of no transaction is enough on one replica, for cleaners may have taken a tombstone from the others. One of
+    a transaction must be shown by all: where only some show it, its transaction may have been rolled back.
+    """
 
     def is_newer(shown: RecordShown) -> bool:
         is_its_own = shown.producer_id == claim.producer_id and claim.begins_at <= shown.offset <= claim.marker_offset
         return shown.offset > lacked and not is_its_own
 
-    if len(keys) < len(everyone) or any(k.live is not None or (k.visible and is_newer(k.visible)) for k in keys):
-        return None
-    gone = (
-        f"{now}, and no replica shows the value of offset {lacked} any more that it lacked, nor a newer one of its key"
-    )
-    if case.absent:
-        return case.pending(f"{gone}; not reached: {names(case.absent)}")
-    return case.dismissed(gone, Resolution.AGREED)
+    newer = [key.visible for key in keys if key.visible is not None and is_newer(key.visible)]
+    return len(newer) == len(keys) or any(shown.is_plain for shown in newer)
 
 
 def behind(case: ClaimCase) -> Decision | None:

@@ -425,6 +425,34 @@ class TestOutcome:
         assert outcome_of(c, shows(1, None), fresh, shows(3, None), live_only=True) is ClaimState.DISMISSED
 
 
+class TestAValueThatAWrongOutcomeHasTaken:
+    """Broker 2 showed a rolled-back deletion at offset 10 as committed, and lacked the value of offset 4 for it."""
+
+    c = claim(
+        FindingKind.ABORTED_RECORD_COMMITTED,
+        key_hash_lo=1,
+        marker_offset=11,
+        recorded=RecordedByViews(outcomes={2: "committed"}, markers={1: "abort", 3: "abort"}, lacks=4),
+    )
+
+    def becomes(self, first: RecordShown | None, *others: RecordShown | None) -> Resolution:
+        """What becomes of the finding once no replica holds the deletion; brokers 1, 2 and 3 show these records."""
+        shown = (shows(broker, one) for broker, one in enumerate((first, *others), start=1))
+        return decide(self.c, answers(*shown), live_only=True).resolution
+
+    def test_is_lost_where_no_replica_shows_it(self) -> None:
+        assert self.becomes(None, None, None) is Resolution.AGREED
+
+    def test_is_lost_also_where_one_shows_a_newer_deletion_that_may_be_rolled_back_too(self) -> None:
+        deletion = record(16, "committed", producer_id=PRODUCER + 1, value_size=-1)
+        assert self.becomes(deletion, None, None) is Resolution.AGREED
+        assert self.becomes(deletion, deletion, None) is Resolution.AGREED
+        assert self.becomes(deletion, deletion, deletion) is Resolution.COMPACTED
+
+    def test_is_lost_no_more_where_one_shows_a_newer_deletion_of_no_transaction(self) -> None:
+        assert self.becomes(record(16, value_size=-1), None, None) is Resolution.COMPACTED
+
+
 NEWER = newest(30)
 
 
