@@ -333,6 +333,7 @@ class Claim:
             the accused's last stable offset from moving.
         deleted_at: the offset at which the key was deleted, if a finding about another replica has proven that; values
             below it prove nothing. -1 where there is no such finding.
+        is_cut: whether an earlier probe has seen that a proof of the claim (`proofs`) is not part of the current log.
         ended: whether the finding that makes this claim is resolved.
         freed: for a suspect: whether another finding had explained it, had said the same, or has left it, and has
             ended. Then only what the replicas show now proves the suspect.
@@ -356,6 +357,7 @@ class Claim:
     renamed: bool = False
     freed: bool = False
     deleted_at: int = UNKNOWN
+    is_cut: bool = False
     all_compared: bool = True
     confirmed_at_ms: int = 0
     ended: bool = False

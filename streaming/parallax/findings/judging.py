@@ -14,7 +14,7 @@ from parallax.findings.answers import Answers
 from parallax.findings.causes import Causes, accuses_by_proof, same_cause
 from parallax.findings.claim import Claim
 from parallax.findings.cleared import shows_against_its_end
-from parallax.findings.decide import ClaimState, Decision, Resolution, differs_anew, named
+from parallax.findings.decide import ClaimState, Decision, Resolution, differs_anew, is_proof_cut, named
 from parallax.findings.decide.own_end import contradicts_its_end
 from parallax.findings.effect import whole
 from parallax.findings.finding import (
@@ -221,6 +221,10 @@ class Judging:
             suspected = self._knowing_losses(task, suspected, before)
             rest = tuple((self._knowing_losses(task, c, before), a) for c, a in answers.rest)
             answers = replace(answers, rest=rest)
+        name = task.finding_id or task.claim.suspect_id
+        if task.finding_id is not None and is_proof_cut(suspected, answers):
+            self._ledger.note_cut(name, suspected.proofs)
+        suspected = replace(suspected, is_cut=self._ledger.is_cut(name, suspected.proofs))
         judged = whole(named(suspected, answers), answers, live_only=live_only)
         claim, answers = judged.claim, judged.answers
         if judged.decision.resolution is Resolution.GONE:

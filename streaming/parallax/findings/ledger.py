@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from parallax.evidence.atoms import Place
 from parallax.findings.claim import Claim, explains, is_of_another_topic
 from parallax.findings.finding import Finding, asked_ms, claim_of, is_gone, leans_on, sides_of
 from parallax.findings.incident import is_part_of_incident
@@ -68,6 +69,7 @@ class FindingLedger:
         self.ended: OrderedDict[str, Finding] = OrderedDict()
         """The events by which findings ended, by id; those of the last `ENDED`."""
         self._lacked: OrderedDict[tuple[str, int], int] = OrderedDict()
+        self._cut: OrderedDict[tuple[str, tuple[Place, ...]], None] = OrderedDict()
         self._otherwise: dict[str, dict[int, datetime]] = {}
         self._standing: dict[str, Finding] = {}
         self._handled: OrderedDict[str, Handled] = OrderedDict()
@@ -182,6 +184,24 @@ class FindingLedger:
             offset: offset of the record that has the wrong outcome.
         """
         return self._lacked.get((name, offset))
+
+    def note_cut(self, name: str, proofs: tuple[Place, ...]) -> None:
+        """Remember that what proves a finding is not part of the current log; `is_cut` says it.
+
+        It is remembered until the process ends, or until many newer ones were added.
+
+        Args:
+            name: id of the finding; for a member of an incident, id of its suspect.
+            proofs: the places that together prove it (`Claim.proofs`).
+        """
+        self._cut[name, proofs] = None
+        self._cut.move_to_end((name, proofs))
+        if len(self._cut) > HANDLED:
+            self._cut.popitem(last=False)
+
+    def is_cut(self, name: str, proofs: tuple[Place, ...]) -> bool:
+        """Whether what proves a finding was seen not to be part of the current log; arguments as `note_cut`."""
+        return (name, proofs) in self._cut
 
     def note_otherwise(self, finding_id: str, brokers: Iterable[int], at: datetime) -> None:
         """Remember that brokers were seen to show otherwise than the accused of a finding; `otherwise` returns it.

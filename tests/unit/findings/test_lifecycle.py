@@ -17,6 +17,7 @@ from parallax.findings.acknowledge import acknowledged
 from parallax.findings.acknowledgement import acknowledgement_of
 from parallax.findings.answers import Answers, CoordinatorAnswer, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Differed, RecordedByViews
+from parallax.findings.decide import Resolution
 from parallax.findings.ended import Repairs
 from parallax.findings.explain import explain
 from parallax.findings.finding import claim_of, current, evidence_of, leans_on, was_explained
@@ -1061,6 +1062,29 @@ class TestADifferenceWithoutDirection:
             life.until_asked(knowing(up_to=20))
         assert [(e.kind, e.broker) for e in life.table[1:]] == [(FindingKind.VISIBILITY_MISMATCH, NOBODY)]
         assert life.last.is_open
+
+    def test_has_not_healed_where_its_tombstone_was_seen_cut_while_the_accused_was_away(self) -> None:
+        accusing = replace(self.suspect(), kind=RESURRECTED, offset=20, recorded=RecordedByViews(leader_epoch=2))
+
+        def knowing(up_to: int, *, without: int | None = None, **shown: int | None) -> Answering:
+            ends = {"epoch_ends": {2: up_to}, "epochs_known": frozenset({2})}
+
+            def answering(c: Claim) -> Answers:
+                given = self.answering(**shown)(c)
+                read = {b: silent(b) if b == without else replace(a, **ends) for b, a in given.replicas.items()}
+                return replace(given, replicas=read)
+
+            return answering
+
+        ended = []
+        for cut in (20, 100):
+            life = Life().confirmed(accusing, answering=knowing(100, on_1=10, on_2=None, on_3=None))
+            life.until_asked(knowing(cut, without=1, on_1=10, on_2=None, on_3=None))
+            # Copies of a log from which the first records of the newer epoch are cleaned do not show where it began.
+            for _ in range(2):
+                life.until_asked(knowing(100, on_1=None, on_2=None, on_3=None))
+            ended.append(evidence_of(life.last)["resolution"])
+        assert ended == [Resolution.UNPROVEN, Resolution.HEALED]
 
     def test_is_reported_again_when_a_replica_is_on_a_side_that_was_not_and_when_one_goes_over(self) -> None:
         def away(**shown: int | None) -> Answering:

@@ -14,6 +14,7 @@ from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim
 from parallax.findings.decide.case import ClaimCase, ClaimState, Decision, Resolution
 from parallax.findings.decide.content import record_at_offset
+from parallax.findings.decide.lineage import is_proof_cut
 from parallax.findings.decide.log_start import head_missing
 from parallax.findings.decide.others import differing_values, showing_its_value, showing_the_same, unread
 from parallax.findings.decide.proof import with_proof
@@ -34,6 +35,7 @@ __all__ = [
     "differing_values",
     "differs_anew",
     "held_back",
+    "is_proof_cut",
     "named",
     "showing_its_value",
     "showing_the_same",

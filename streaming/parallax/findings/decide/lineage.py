@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from parallax.evidence.atoms import Place
 from parallax.evidence.log import Belongs
-from parallax.findings.answers import MarkerShown, RecordShown, ReplicaAnswer
+from parallax.findings.answers import Answers, MarkerShown, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.decide.case import ClaimCase
 from parallax.kinds import TRANSACTION_KINDS
@@ -32,9 +32,21 @@ def rests_on(case: ClaimCase) -> Belongs:
 def is_proof_replaced(case: ClaimCase) -> bool:
     """Whether some log shows that a proof of the claim is not part of the current log.
 
-    A proof is the place of a record or end marker (`Claim.proofs`).
+    A proof is the place of a record or end marker (`Claim.proofs`). What an earlier probe has seen of it stays so.
     """
+    if case.claim.is_cut:
+        return True
     return any(case.logs.of(p, case.accused.broker, before=True) is Belongs.NO for p in case.claim.proofs)
+
+
+def is_proof_cut(claim: Claim, answers: Answers) -> bool:
+    """Whether some replica's log shows that a proof of the claim is not part of the current log.
+
+    It needs no answer of the accused. See `parallax.evidence.log.Logs.of`.
+    """
+    logs = [answer.log for answer in answers.replicas.values() if answer.error is None]
+    known = ((log, proof) for proof in claim.proofs for log in logs if log.has_come_to(proof.epoch))
+    return any(log.of(proof) is Belongs.NO for log, proof in known)
 
 
 def is_proof_gone(case: ClaimCase) -> bool:
