@@ -200,7 +200,12 @@ class FindingLedger:
             self._cut.popitem(last=False)
 
     def is_cut(self, name: str, proofs: tuple[Place, ...]) -> bool:
-        """Whether what proves a finding was seen not to be part of the current log; arguments as `note_cut`."""
+        """Whether what proves a finding was seen not to be part of the current log.
+
+        Args:
+            name: id of the finding; for a member of an incident, id of its suspect.
+            proofs: the places that together prove it (`Claim.proofs`).
+        """
         return (name, proofs) in self._cut
 
     def note_otherwise(self, finding_id: str, brokers: Iterable[int], at: datetime) -> None:
