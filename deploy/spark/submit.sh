@@ -30,6 +30,11 @@ tar -xzf "$archive" -C "$run/environment"
 jars=$(cd "$run" && environment/bin/python -m parallax.jars)
 cd "$run"
 
+# The job is a child of spark-submit's JVM, which must outlive it. A signal may come as soon as that has begun.
+stop() { pkill -TERM -P "$1" -f submit.py || kill -TERM "$1"; }
+trap '[ -z "${!:-}" ] && exit 143 || stop "$!"' TERM
+trap '[ -z "${!:-}" ] && exit 130 || stop "$!"' INT
+
 "$SPARK_HOME/bin/spark-submit" \
   --master "$MASTER" --deploy-mode client \
   --archives "$archive#environment" \
@@ -39,8 +44,6 @@ cd "$run"
   "$here/submit.py" run -c "$config" &
 submit=$!
 
-# The job is a child of spark-submit's JVM, which must outlive it.
-trap 'pkill -TERM -P "$submit" -f submit.py || kill -TERM "$submit"' TERM INT
 while :; do
   code=0
   wait "$submit" || code=$?

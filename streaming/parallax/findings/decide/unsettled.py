@@ -113,8 +113,7 @@ def unless_sides_agree(case: ClaimCase, decision: Decision) -> Decision:
     if case.absent or not are_past or not all(map(_is_shown, everyone)) or not _show_the_same(sides):
         return decision
     left = broker_list(sorted(a.broker for a in sides))
-    agree = f"no two sides of the difference are left: {left} {verb(sides, 'show')} the same of the key"
-    return case.dismissed(agree, Resolution.AGREED)
+    return case.dismissed(f"{left} {verb(sides, 'show')} the same of the key", Resolution.AGREED)
 
 
 def _unless_traceless(resolution: Resolution) -> Resolution:
