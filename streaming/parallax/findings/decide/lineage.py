@@ -34,7 +34,7 @@ def is_proof_replaced(case: ClaimCase) -> bool:
 
     A proof is the place of a record or end marker (`Claim.proofs`). What an earlier probe has seen of it stays so.
     """
-    if case.claim.is_cut:
+    if case.claim.is_cut and case.claim.proofs:
         return True
     return any(case.logs.of(p, case.accused.broker, before=True) is Belongs.NO for p in case.claim.proofs)
 

@@ -90,6 +90,14 @@ class TestOpenTransaction:
             shown = replace(ending, last_stable_offset=12, log_end_offset=100)
             assert outcome_of(asked, shown, accused, third) is ClaimState.CONFIRMED
 
+    def test_one_whose_end_was_seen_cut_before_is_judged_without_it(self) -> None:
+        holding_it = [replica(b, open_transactions=OPEN, last_stable_offset=10) for b in (1, 2, 3)]
+        recorded = RecordedByViews(markers={1: "abort"}, leader_epoch=3)
+        found = claim(FindingKind.READ_COMMITTED_FROZEN, recorded=recorded, confirmed_at_ms=1)
+        assert outcome_of(found, *holding_it, live_only=True) is not ClaimState.CONFIRMED
+        got = decide(replace(found, is_cut=True), answers(*holding_it), live_only=True)
+        assert (got.verdict, got.resolution) == (ClaimState.DISMISSED, Resolution.UNPROVEN)
+
     def test_one_without_room_for_its_end_has_lost_it_with_a_truncated_log(self) -> None:
         # Its cleaner had removed the record, and an unclean election the end marker.
         accused, third = (replica(b, open_transactions=OPEN, last_stable_offset=10) for b in (2, 3))
