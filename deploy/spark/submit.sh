@@ -23,17 +23,14 @@ archive=$(readlink -f "${ENVIRONMENT:-environment.tar.gz}")
 # Sources are planned on the driver, by the path at which the workers have their Python.
 run=$(mktemp -d)
 trap 'rm -rf "$run"' EXIT
-trap 'exit 143' TERM
-trap 'exit 130' INT
-mkdir "$run/environment"
-tar -xzf "$archive" -C "$run/environment"
-jars=$(cd "$run" && environment/bin/python -m parallax.jars)
-cd "$run"
-
 # The job is a child of spark-submit's JVM, which must outlive it. A signal may come as soon as that has begun.
 stop() { pkill -TERM -P "$1" -f submit.py || kill -TERM "$1"; }
 trap '[ -z "${!:-}" ] && exit 143 || stop "$!"' TERM
 trap '[ -z "${!:-}" ] && exit 130 || stop "$!"' INT
+mkdir "$run/environment"
+tar -xzf "$archive" -C "$run/environment"
+jars=$(cd "$run" && environment/bin/python -m parallax.jars)
+cd "$run"
 
 "$SPARK_HOME/bin/spark-submit" \
   --master "$MASTER" --deploy-mode client \

@@ -162,8 +162,8 @@ def test_a_copy_must_not_destroy_what_is_right_by_another_finding() -> None:
     assert told(copy, KEPT, c, beside, 1) == []
 
 
-def test_who_ended_another_transaction_wrongly_is_right_in_this_one() -> None:
-    """Broker 2 lacks the COMMIT of the first transaction, and the ABORT of the second ends both of them there."""
+def without_commit() -> Cluster:
+    """Broker 2 lacks the COMMIT of the first transaction, which was cleaned on 1 while it was away."""
     c = cluster((1, 2))
     c.write([(7, 1)], VERSION2)
     c.sync()
@@ -174,6 +174,12 @@ def test_who_ended_another_transaction_wrongly_is_right_in_this_one() -> None:
         turn(c, 1_001)
     c.start(2)
     c.sync()
+    return c
+
+
+def test_who_ended_another_transaction_wrongly_is_right_in_this_one() -> None:
+    """Broker 2 lacks the COMMIT of the first transaction, and the ABORT of the second ends both of them there."""
+    c = without_commit()
     second = c.leading.leo
     c.write([(8, 1)], VERSION2)
     c.end(VERSION2, End.ABORT)
@@ -188,16 +194,7 @@ def test_who_ended_another_transaction_wrongly_is_right_in_this_one() -> None:
 
 def test_who_lacks_what_was_written_since_is_right_in_a_transaction_that_it_has_cleaned() -> None:
     """The ABORT of a later transaction ends the first one on broker 2, which lacks its COMMIT."""
-    c = cluster((1, 2))
-    c.write([(7, 1)], VERSION2)
-    c.sync()
-    c.stop(2)
-    c.end(VERSION2, End.COMMIT)
-    c.write([(7, 2)])
-    for _ in range(5):
-        turn(c, 1_001)
-    c.start(2)
-    c.sync()
+    c = without_commit()
     c.write([(8, 1)], VERSION2)
     c.end(VERSION2, End.ABORT)
     c.write([(7, 3)])

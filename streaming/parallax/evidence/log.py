@@ -115,14 +115,18 @@ class Logs:
             before: whether the record was shown before any of these logs was asked. The leader's log held the record
                 then. So if the leader's log now ends at the place's offset or below, the answer is no.
         """
-        known = [log for log in self.logs.values() if log.has_come_to(place.epoch)]
-        if any(log.of(place) is Belongs.NO for log in (self.logs[against], *known)):
+        if self.logs[against].of(place) is Belongs.NO or self.is_cut(place):
             return Belongs.NO
         if before and self._leader_ends_below(place):
             return Belongs.NO
         standing = self.logs.keys() & {against, self.leader, *self.in_sync}
         is_held = any(self.logs[b].of(place, at_its_word=self.is_whole) is Belongs.YES for b in standing)
         return Belongs.YES if is_held else Belongs.PERHAPS
+
+    def is_cut(self, place: Place) -> bool:
+        """Whether another leader has written at a place. Some log that has come to its epoch does not hold it then."""
+        known = (log for log in self.logs.values() if log.has_come_to(place.epoch))
+        return any(log.of(place) is Belongs.NO for log in known)
 
     def counts(self, place: Place, against: int, *, before: bool = False) -> bool:
         """Whether a record shown at a place may accuse a replica.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from parallax.findings.answers import Answers, holds_tombstone
@@ -76,15 +77,24 @@ def is_exposed(accused: int, claim: Claim, decision: Decision, answers: Answers)
         decision: the decision on the claim, with its sides.
         answers: the replicas' answers, which name the leader.
     """
-    if answers.leader == accused != NOBODY or decision.is_shared_by_leader(accused, answers):
-        return True
-    return accused == decision.accused and answers.leader in beside(claim, decision, answers)
+    return bool(_met_on({answers.leader}, accused, claim, decision, answers))
 
 
 def meeting(accused: int, claim: Claim, decision: Decision, answers: Answers) -> frozenset[int]:
     """Return the brokers whose consumers get what the accused shows, if the broker leads; arguments as `is_exposed`."""
-    brokers = {answers.leader, *answers.replicas} - {NOBODY}
-    return frozenset(b for b in brokers if is_exposed(accused, claim, decision, replace(answers, leader=b)))
+    return _met_on({answers.leader, *answers.replicas}, accused, claim, decision, answers)
+
+
+def _met_on(
+    brokers: Collection[int], accused: int, claim: Claim, decision: Decision, answers: Answers
+) -> frozenset[int]:
+    """Those of some brokers whose consumers get what the accused shows, if the broker leads."""
+    alike = {accused, *(beside(claim, decision, answers) if accused == decision.accused else ())}
+
+    def is_met(broker: int) -> bool:
+        return broker in alike or decision.is_shared_by_leader(accused, replace(answers, leader=broker))
+
+    return frozenset(broker for broker in brokers if broker != NOBODY and is_met(broker))
 
 
 def _is_gone(offset: int, answers: Answers) -> bool:

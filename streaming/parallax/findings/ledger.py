@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from parallax.evidence.atoms import Place
 from parallax.findings.claim import Claim, explains, is_of_another_topic
@@ -21,6 +21,8 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, To
 from parallax.moments import milliseconds
 from parallax.sides import sides_differ
 
+K = TypeVar("K")
+V = TypeVar("V")
 HANDLED = 100_000
 """How many suspects' verdicts are remembered. If a forgotten suspect is raised again, it is probed again."""
 RESOLVED_FOR = timedelta(hours=24)
@@ -97,13 +99,11 @@ class FindingLedger:
             self._standing[event.finding_id] = event
             return [] if event.stands else self._freed(event.finding_id)
         dismissed = event.status is FindingStatus.DISMISSED
-        before = self._handled.pop(event.suspect_id, None)
+        before = self._handled.get(event.suspect_id)
         times = before.dismissals if before is not None else 0
         decided_ms = milliseconds(event.decided_at)
         handled = Handled(event.finding_id, decided_ms, asked_ms(event), times + dismissed)
-        self._handled[event.suspect_id] = handled
-        if len(self._handled) > HANDLED:
-            self._handled.popitem(last=False)
+        _remember(self._handled, event.suspect_id, handled)
         self._stand_alone(event.suspect_id)
         if dismissed:
             self.dismissed += 1
@@ -171,10 +171,7 @@ class FindingLedger:
             offset: offset of the record that has the wrong outcome.
             lacked: offset of the value that the replica lacks.
         """
-        self._lacked[name, offset] = lacked
-        self._lacked.move_to_end((name, offset))
-        if len(self._lacked) > HANDLED:
-            self._lacked.popitem(last=False)
+        _remember(self._lacked, (name, offset), lacked)
 
     def lacked(self, name: str, offset: int) -> int | None:
         """Return the offset of the lacked value that `note_lack` was given; None where there is none.
@@ -194,10 +191,7 @@ class FindingLedger:
             name: id of the finding; for a member of an incident, id of its suspect.
             proofs: the places that together prove it (`Claim.proofs`).
         """
-        self._cut[name, proofs] = None
-        self._cut.move_to_end((name, proofs))
-        if len(self._cut) > HANDLED:
-            self._cut.popitem(last=False)
+        _remember(self._cut, (name, proofs), None)
 
     def is_cut(self, name: str, proofs: tuple[Place, ...]) -> bool:
         """Whether what proves a finding was seen not to be part of the current log.
@@ -388,6 +382,14 @@ def _forget(index: dict[Any, dict[str, Any]], where: Any, finding_id: str) -> No
     there.pop(finding_id, None)
     if not there:
         index.pop(where, None)
+
+
+def _remember(memory: OrderedDict[K, V], key: K, value: V) -> None:
+    """Keep the newest `HANDLED` of what was noted."""
+    memory[key] = value
+    memory.move_to_end(key)
+    if len(memory) > HANDLED:
+        memory.popitem(last=False)
 
 
 def explains_less(known: Finding, event: Finding) -> bool:

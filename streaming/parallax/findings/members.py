@@ -252,7 +252,8 @@ class Members:
             Whether an earlier look of this process had shown otherwise.
         """
         known = self.rows["meets"][at]
-        brokers |= silent & self._sets[known]
+        if silent:
+            brokers |= silent & self._sets[known]
         now = self._meeting.setdefault(brokers, len(self._meeting) + 1)
         self.rows["meets"][at] = now
         return bool(known not in (0, now))

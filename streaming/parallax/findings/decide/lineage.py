@@ -42,11 +42,10 @@ def is_proof_replaced(case: ClaimCase) -> bool:
 def is_proof_cut(claim: Claim, answers: Answers) -> bool:
     """Whether some replica's log shows that a proof of the claim is not part of the current log.
 
-    It needs no answer of the accused. See `parallax.evidence.log.Logs.of`.
+    It needs no answer of the accused. See `parallax.evidence.log.Logs.is_cut`.
     """
-    logs = [answer.log for answer in answers.replicas.values() if answer.error is None]
-    known = ((log, proof) for proof in claim.proofs for log in logs if log.has_come_to(proof.epoch))
-    return any(log.of(proof) is Belongs.NO for log, proof in known)
+    logs = answers.logs((answer for answer in answers.replicas.values() if answer.error is None), is_whole=False)
+    return any(map(logs.is_cut, claim.proofs))
 
 
 def is_proof_gone(case: ClaimCase) -> bool:
