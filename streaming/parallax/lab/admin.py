@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError as RefusedError
 from confluent_kafka import TopicPartition
@@ -299,10 +299,14 @@ def delete_records(cluster: Cluster, topic: str, partition: int = 0, *, before: 
         LabError: the brokers refuse.
     """
     place = TopicPartition(topic, partition, before)
-    (deleted,) = answers(
-        lambda: cluster.admin.delete_records([place], request_timeout=SECONDS),
-        f"{topic}-{partition}: deleting records below offset {before}",
-    )
+
+    def delete() -> dict[TopicPartition, Any]:
+        # librdkafka takes "no leader" in its cache for final (rd_kafka_topic_partition_list_get_leaders), and renews
+        # the cache for another request only.
+        cluster.partition(topic, partition)
+        return dict(cluster.admin.delete_records([place], request_timeout=SECONDS))
+
+    (deleted,) = answers(delete, f"{topic}-{partition}: deleting records below offset {before}")
     return int(deleted.low_watermark)
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError as RefusedError
+from confluent_kafka import KafkaException
 from kafka.errors import ClusterAuthorizationFailedError, KafkaConnectionError, KafkaError
 
-from parallax.lab import admin, cluster
+from parallax.lab import admin, asking, cluster
 from parallax.lab.errors import LabError
 
 
@@ -56,6 +59,30 @@ def test_an_election_is_asked_for_again_while_the_broker_that_was_asked_is_away(
 def test_an_election_that_is_forbidden_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(LabError, match="election of a leader"):
         elect(Controller(ClusterAuthorizationFailedError), monkeypatch)
+
+
+def test_records_are_deleted_though_librdkafka_had_seen_no_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "_ON_THE_MOVE_S", 0.0)
+
+    class Cached:
+        """A cluster whose client has seen no leader, and says so until it is made to ask again."""
+
+        def __init__(self) -> None:
+            self.leader = False
+            self.admin = self
+
+        def partition(self, _topic: str, _partition: int) -> None:
+            self.leader = True
+
+        def delete_records(self, places: list[Any], **_more: Any) -> dict[Any, Future[Any]]:
+            answer: Future[Any] = Future()
+            if self.leader:
+                answer.set_result(SimpleNamespace(low_watermark=places[0].offset))
+            else:
+                answer.set_exception(KafkaException(RefusedError(RefusedError._NOENT)))
+            return {places[0]: answer}
+
+    assert admin.delete_records(Cached(), "t", before=9) == 9  # type: ignore[arg-type]
 
 
 def test_a_leader_is_named_once_each_broker_that_can_be_reached_names_it(
