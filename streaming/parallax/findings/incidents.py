@@ -45,7 +45,7 @@ from parallax.findings.incident import (
     tally_of,
 )
 from parallax.findings.members import OPEN, WAITING, Array, MemberGroup, MemberRow, Members, State, divergence
-from parallax.findings.who_led import WhoLed
+from parallax.findings.who_led import NOT_KNOWN, WhoLed
 from parallax.kinds import KINDS, TOMBSTONE_KINDS, TRANSACTION_KINDS, refines
 from parallax.model import NOBODY, UNKNOWN, FindingStatus, Rule, TopicPartition
 from parallax.moments import milliseconds
@@ -556,13 +556,13 @@ class Incidents:
         for group, singles in self._singles.items():
             if len(_divergences(group, singles)) > self._alone:
                 self._proven_of(group)
+        self._tell_who_leads()
         for group, proven in self._proven.items():
             event = proven.event
             if event is not None and not event.stands and at - event.decided_at > _FORGET_AFTER:
                 proven.forget()
             if self._report_at(proven) > now:
                 continue
-            proven.led = proven.led.then(*map(WhoLed.of, self._singles.get(group, {}).values()))
             event = self._event(proven, at)
             known = proven.event
             if event.stands and known is not None and known.status is FindingStatus.ACKNOWLEDGED:
@@ -581,6 +581,15 @@ class Incidents:
                 self._becoming_part += rows
                 self._unwritten += rows
         return events
+
+    def _tell_who_leads(self) -> None:
+        """Tell each group who leads its partition: the newest look at anything of that partition says it."""
+        newest: dict[TopicPartition, WhoLed] = {}
+        for group, proven in self._proven.items():
+            known = newest.get(group.place, NOT_KNOWN)
+            newest[group.place] = known.then(proven.led, *map(WhoLed.of, self._singles.get(group, {}).values()))
+        for group, proven in self._proven.items():
+            proven.led = newest[group.place]
 
     def _event(self, proven: Proven, at: datetime) -> Finding:
         group, members = proven.group, proven.members

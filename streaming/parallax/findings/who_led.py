@@ -1,8 +1,8 @@
 """Says who led when replicas were asked.
 
-An incident is asked about in parts, and the leader may move in between. Each part is a look of its own; the newest
-says who leads. What that leader shows of each member is known by the last look at the member
-(`parallax.findings.members.Members.see`).
+An incident is asked about in parts, and the leader may move in between. Each part is a look of its own; the newest one
+at anything of the partition says who leads. What that leader shows of each member is known by the last look at the
+member (`parallax.findings.members.Members.see`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class WhoLed:
 
         Leader epochs only grow. So a look of a lower epoch is an older one: it says nothing of the present leader.
         """
-        return reduce(lambda known, one: known if one.leader_epoch < known.leader_epoch else one, later, self)
+        seen = [one for one in later if one != NOT_KNOWN]
+        return reduce(lambda known, one: known if one.leader_epoch < known.leader_epoch else one, seen, self)
 
     def as_json(self) -> dict[str, Any]:
         """Return it as values for JSON, in the form that an incident's evidence holds."""

@@ -8,15 +8,17 @@ from dataclasses import replace
 import pytest
 
 from parallax.findings.answers import Answers
-from parallax.findings.claim import Claim
+from parallax.findings.claim import Claim, RecordedByViews
 from parallax.findings.explain import explain
 from parallax.findings.finding import Finding, showed_in
 from parallax.findings.happenings import News
+from parallax.findings.incident import tally_of
 from parallax.findings.members import Members, State
 from parallax.findings.who_led import NOT_KNOWN, WhoLed
-from parallax.model import UNKNOWN, FindingStatus
+from parallax.model import NOBODY, UNKNOWN, FindingStatus
+from parallax.sides import parsed
 from tests.builders.answers import NOTHING, answers, newest, replica, silent
-from tests.unit.findings.floods import ALONE, END, Flood, flood, healthy, lost, resurrected, values
+from tests.unit.findings.floods import ALONE, DIFFERS, END, Flood, flood, healthy, lost, resurrected, values
 from tests.unit.findings.lives import RECHECK_S
 
 
@@ -40,6 +42,9 @@ class TestLooks:
 
     def test_come_in_their_order_where_no_epoch_is_known(self) -> None:
         assert WhoLed(1).then(WhoLed(2)) == WhoLed(2)
+
+    def test_that_saw_nobody_change_nothing(self) -> None:
+        assert WhoLed(1).then(NOT_KNOWN) == WhoLed(1)
 
 
 @pytest.mark.parametrize(("first", "then"), [(2, 1), (1, 2)])
@@ -88,6 +93,19 @@ def test_a_finding_of_an_earlier_epoch_tells_an_incident_nothing_of_its_leader(
     life.wait(1.0)
     (event,) = life.open
     assert (life.counts, event.exposed, WhoLed.of(event).leader) == ([101], False, 3)
+
+
+def test_an_incident_goes_by_who_led_at_a_newer_look_at_another_one() -> None:
+    life = flood(range(100), under(1, epoch=1), at_once=100)
+    sides = parsed({"value": (2,), "none": (1, 3)})
+    recorded = RecordedByViews(sides=sides, pivot=2)
+    life.suspect(*(lost(key, DIFFERS, broker=NOBODY, recorded=recorded) for key in range(200, 300)))
+    life.settle(lambda c: replace(values(newest(c.offset), NOTHING), leader=2, leader_epoch=2))
+    assert [f.exposed for f in life.open] == [False, True]
+    life.suspect(*map(lost, range(300, 500)))
+    life.settle(under(1, epoch=1))
+    grown = next(e for e in life.open if tally_of(e).count == 300)
+    assert (grown.exposed, WhoLed.of(grown)) == (True, WhoLed(2, 2))
 
 
 def test_an_incident_of_which_some_have_ended_goes_by_who_led_though_others_were_not_decided() -> None:
