@@ -16,7 +16,7 @@ from parallax.findings.finding import (
     is_unsettled,
     sides_of,
 )
-from parallax.findings.incidents import Incidents
+from parallax.findings.groups import Groups
 from parallax.findings.ledger import FindingLedger
 from parallax.findings.tasks import Task
 from parallax.kinds import OPEN_KINDS, TOMBSTONE_KINDS, TRANSACTION_KINDS
@@ -32,15 +32,15 @@ class Already:
 
     Args:
         ledger: the last state of each finding and suspect.
-        incidents: the findings that are about many keys, or transactions.
+        groups: the members of the findings that are about many keys, or transactions.
         causes: knows the findings that accuse a replica about a key.
     """
 
-    def __init__(self, ledger: FindingLedger, incidents: Incidents, causes: Causes) -> None:
+    def __init__(self, ledger: FindingLedger, groups: Groups, causes: Causes) -> None:
         self.cluster_id = ""
         """Part of every finding's id."""
         self._ledger = ledger
-        self._incidents = incidents
+        self._groups = groups
         self._causes = causes
 
     def said(
@@ -133,7 +133,7 @@ class Already:
             return {}
         accused = decision.accused if decision.verdict is ClaimState.CONFIRMED else claim.broker
         standing = standing_claims(self._ledger.causes(claim.place), claim, before)
-        counted = [(event.finding_id, other) for event, other in self._incidents.causes_of(claim)]
+        counted = [(event.finding_id, other) for event, other in self._groups.causes_of(claim)]
         return {
             name: Cause(other.broker, other.kind)
             for name, other in [*standing.items(), *counted]

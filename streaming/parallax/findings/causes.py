@@ -22,7 +22,7 @@ from parallax.findings.finding import (
     is_unsettled,
     sides_of,
 )
-from parallax.findings.incidents import Incidents
+from parallax.findings.groups import Groups
 from parallax.findings.ledger import FindingLedger
 from parallax.findings.tasks import Task, Tasks
 from parallax.kinds import KEY_KINDS, TOMBSTONE_KINDS
@@ -60,13 +60,13 @@ class Causes:
     Args:
         tasks: the claims that are probed one by one.
         ledger: the last state of each finding and suspect.
-        incidents: the findings that are about many keys, or transactions.
+        groups: the members of the findings that are about many keys, or transactions.
     """
 
-    def __init__(self, tasks: Tasks, ledger: FindingLedger, incidents: Incidents) -> None:
+    def __init__(self, tasks: Tasks, ledger: FindingLedger, groups: Groups) -> None:
         self._tasks = tasks
         self._ledger = ledger
-        self._incidents = incidents
+        self._groups = groups
 
     def linked(
         self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding], answers: Answers
@@ -185,7 +185,7 @@ class Causes:
         difference is what was reported, not what is answered.
         """
         standing = standing_claims(self._ledger.causes(claim.place), claim, before)
-        counted = [(event.finding_id, one) for event, one in self._incidents.causes_of(claim)]
+        counted = [(event.finding_id, one) for event, one in self._groups.causes_of(claim)]
         named = [*standing.items(), *counted]
         causes = {name: Cause(c.broker, c.kind) for name, c in named if _is_cause(c, claim, decision)}
         brokers = {cause.broker for cause in causes.values()}
@@ -229,7 +229,7 @@ class Causes:
             for name, f in self.beside(task, claim, before).items()
             if which(f)
         }
-        counted = self._incidents.wrong_about(claim.place, claim.key)
+        counted = self._groups.wrong_about(claim.place, claim.key)
         found |= {f.finding_id: Cause(f.broker, f.kind, deleted_at) for f, deleted_at in counted}
         found.pop(task.finding_id or "", None)
         return found
@@ -250,7 +250,7 @@ class Causes:
         """Return the suspects of a partition that may explain a claim on a value."""
         for task in self._tasks.suspects_of(claim.place):
             yield task.claim
-        yield from self._incidents.awaited_by(claim)
+        yield from self._groups.awaited_by(claim)
 
 
 def standing_claims(known: Mapping[str, Claim], claim: Claim, before: Sequence[Finding]) -> dict[str, Claim]:

@@ -31,9 +31,9 @@ from parallax.findings.finding import (
     was_explained_in_part,
     was_spread,
 )
+from parallax.findings.groups import Groups
 from parallax.findings.held import MemberOutcome, Page
 from parallax.findings.incident import MemberProof
-from parallax.findings.incidents import Incidents
 from parallax.findings.ledger import FindingLedger
 from parallax.findings.left import claims_of, left_by, left_over
 from parallax.findings.members import MemberGroup, State
@@ -92,18 +92,18 @@ class Judging:
     Args:
         tasks: the claims that are probed one by one.
         ledger: the last state of each finding and suspect.
-        incidents: the findings that are about many keys, or transactions.
+        groups: the members of the findings that are about many keys, or transactions.
         repaired: returns what is on record of a finding's repairs.
     """
 
     def __init__(
-        self, tasks: Tasks, ledger: FindingLedger, incidents: Incidents, repaired: Repaired = never_repaired
+        self, tasks: Tasks, ledger: FindingLedger, groups: Groups, repaired: Repaired = never_repaired
     ) -> None:
         self._ledger = ledger
-        self._incidents = incidents
+        self._groups = groups
         self._repaired = repaired
-        self._causes = Causes(tasks, ledger, incidents)
-        self._already = Already(ledger, incidents, self._causes)
+        self._causes = Causes(tasks, ledger, groups)
+        self._already = Already(ledger, groups, self._causes)
 
     @property
     def cluster_id(self) -> str:
@@ -141,7 +141,7 @@ class Judging:
         self, page: Page, claim: Claim, decision: Decision, answers: Answers, when: datetime
     ) -> list[Claim]:
         """Return the suspects about what other replicas show of a member that is over."""
-        beside, has_healed = self._incidents.beside(page.group), decision.resolution is Resolution.HEALED
+        beside, has_healed = self._groups.beside(page.group), decision.resolution is Resolution.HEALED
         at_ms = milliseconds(when)
         found = claims_of(claim, left_over(claim, answers, beside), at_ms, has_healed=has_healed)
         return [one for one in found if not self._ledger.is_looked_at(one, when)]
@@ -191,7 +191,7 @@ class Judging:
             return MemberOutcome(State.ALONE)
         known = self._known(original.finding_id(self.cluster_id), before)
         single = known if known is not None and known.stands else None
-        counting = self._incidents.counting(original)
+        counting = self._groups.counting(original)
         told = single or counting
         if told is None:
             return MemberOutcome(State.OVER) if decision.was_shown and known is not None else None
@@ -295,7 +295,7 @@ class Judging:
 
         It does not say that the accused holds the transaction open by now.
         """
-        counting = None if task.finding_id is not None else self._incidents.counting(claim)
+        counting = None if task.finding_id is not None else self._groups.counting(claim)
         if counting is None or decision.kind in OPEN_KINDS or _says_more(decision, counting):
             return None
         return counting
@@ -372,7 +372,7 @@ class Judging:
         found = self._causes.beside(task, claim, before).values()
         deleted_at = [f.offset for f in found if accuses_by_proof(f) and f.kind in TOMBSTONE_KINDS]
         if claim.key is not None:
-            deleted_at += self._incidents.deleted_at(claim.place, claim.key)
+            deleted_at += self._groups.deleted_at(claim.place, claim.key)
         return replace(claim, deleted_at=max(deleted_at, default=UNKNOWN))
 
     def _twice(self, task: Task, claim: Claim, decision: Decision, answers: Answers) -> Decision:

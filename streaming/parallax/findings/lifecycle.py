@@ -24,6 +24,7 @@ from parallax.config import FindingSettings
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, explains
 from parallax.findings.finding import Finding, Repaired, claim_of, never_repaired, was_explained, was_only_shown
+from parallax.findings.groups import Groups
 from parallax.findings.happenings import (
     Action,
     Answered,
@@ -89,8 +90,9 @@ class Lifecycle:
         self._draw = draw
         self._tasks = Tasks()
         self._ledger = FindingLedger()
-        self._incidents = Incidents(self._interval, self._retry_s, draw, alone, repaired)
-        self._judging = Judging(self._tasks, self._ledger, self._incidents, repaired)
+        self._groups = Groups()
+        self._incidents = Incidents(self._groups, self._interval, self._retry_s, draw, alone, repaired)
+        self._judging = Judging(self._tasks, self._ledger, self._groups, repaired)
         self._again: dict[str, Claim] = {}
         """Suspects that were raised while a probe about them was under way, until that has come to a verdict."""
         self._unseen: dict[str, str] = {}
@@ -115,7 +117,7 @@ class Lifecycle:
         """
         actions: list[Action] = []
         events: list[Finding] = []
-        self._judging.cluster_id = self._incidents.cluster_id = self.cluster_id
+        self._judging.cluster_id = self._groups.cluster_id = self.cluster_id
         match event:
             case Loaded():
                 self._load(event, now)
@@ -168,7 +170,7 @@ class Lifecycle:
         task = self._tasks.named(suspect_id)
         if task is None:
             again = _RAISED_MEANWHILE if suspect_id in self._again else None
-            return self._incidents.waits(suspect_id) or again
+            return self._groups.waits(suspect_id) or again
         return task.reason or NOT_PROBED
 
     def is_new(self, claim: Claim) -> bool:
@@ -193,12 +195,12 @@ class Lifecycle:
         if task is not None and task.busy and task.asked_ms <= claim.raised_at_ms:
             return True
         asked = (at for place, at in self._asked_pages.values() if place == claim.place)
-        return any(at <= claim.raised_at_ms for at in asked) and self._incidents.holds(claim)
+        return any(at <= claim.raised_at_ms for at in asked) and self._groups.holds(claim)
 
     def _is_unknown(self, claim: Claim) -> bool:
         if claim.suspect_id in self._again or self._tasks.named(claim.suspect_id) is not None:
             return False
-        if self._incidents.holds(claim):
+        if self._groups.holds(claim):
             return False
         if (handled := self._ledger.handled(claim.suspect_id)) is None:
             return True
@@ -226,7 +228,7 @@ class Lifecycle:
         if not self._looks_again:
             return {}
         single = {name: why for name, why in self._unseen.items() if self._tasks.named(f"finding:{name}") is not None}
-        return single | self._incidents.not_seen_again()
+        return single | self._groups.not_seen_again()
 
     def standing(self) -> list[Finding]:
         """Return the findings that are not over, acknowledged or not."""
@@ -234,7 +236,7 @@ class Lifecycle:
 
     def status(self) -> FindingsStatus:
         """Return numbers and lists of suspects and findings for metrics. Only what is in the tables counts."""
-        pending, waits = self._incidents.pending(), self._incidents.reasons()
+        pending, waits = self._groups.pending(), self._groups.reasons()
         for task in self._tasks.suspects():
             place = task.claim.place
             pending[place] = pending.get(place, 0) + 1
@@ -278,10 +280,10 @@ class Lifecycle:
         asked = decided((), loaded.members)
         again = [claim for name, (claim, at_ms) in freed.items() if asked.get(name, UNKNOWN) < at_ms]
         again += [claim for claim in alone if self.is_new(claim)]
-        self._put(self._incidents.hold([c for c in again if not self._incidents.holds(c)], self._tasks.alone), now)
+        self._put(self._incidents.hold([c for c in again if not self._groups.holds(c)], self._tasks.alone), now)
         for finding in self.standing():
             if finding.is_incident:
-                self._free(finding.finding_id, lambda claim: not self._incidents.explains(claim), now)
+                self._free(finding.finding_id, lambda claim: not self._groups.explains(claim), now)
         self._error = None
 
     def _accept(self, claims: Iterable[Claim], now: Moment) -> None:
@@ -440,7 +442,7 @@ class Lifecycle:
         if finding.status is not FindingStatus.RESOLVED or now.at - finding.decided_at <= RESOLVED_FOR:
             return False
         claim = claim_of(finding)
-        has_cause = self._ledger.has_cause_of(claim) or self._incidents.has_cause_of(claim)
+        has_cause = self._ledger.has_cause_of(claim) or self._groups.has_cause_of(claim)
         return not (was_explained(finding) and has_cause)
 
     def _interval(self, finding: Finding | None) -> float:

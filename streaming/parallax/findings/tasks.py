@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from parallax.findings.claim import Claim
-from parallax.findings.incidents import group_of_claim, is_held
+from parallax.findings.groups import group_of_claim, is_held
 from parallax.findings.members import NO_COUNTS, Counts, MemberGroup
 from parallax.model import TopicPartition
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim
 from parallax.findings.finding import evidence_of
+from parallax.findings.groups import group_of_claim
 from parallax.findings.incident import counted, is_led, tally_of
-from parallax.findings.incidents import group_of_claim
 from parallax.findings.members import Members, State
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
 from tests.builders.answers import answers, newest, record, replica

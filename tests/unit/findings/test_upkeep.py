@@ -15,7 +15,7 @@ from parallax.compare.suspect import Suspect
 from parallax.compare.tables import append_suspects, create_suspects
 from parallax.findings import upkeep
 from parallax.findings.claim import claim_from_row
-from parallax.findings.incidents import group_of_claim
+from parallax.findings.groups import group_of_claim
 from parallax.findings.members import MemberRow, State
 from parallax.findings.table import FindingsTable, read_suspects
 from parallax.findings.upkeep import look_after_suspects

@@ -24,10 +24,10 @@ from parallax.compare.segments import Manifest, Segment, Store, bucket_of
 from parallax.compare.suspect import UnreadRange
 from parallax.config import AuditSettings, Settings, load
 from parallax.findings.finding import Finding, claim_of
+from parallax.findings.groups import group_of_claim
 from parallax.findings.hanging import Open
 from parallax.findings.hanging_life import Hanging
 from parallax.findings.hanging_record import record
-from parallax.findings.incidents import group_of_claim
 from parallax.findings.leading import Fitness, May
 from parallax.findings.members import MemberRow, State
 from parallax.findings.table import FindingsTable
