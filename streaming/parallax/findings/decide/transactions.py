@@ -239,7 +239,7 @@ def _still_open(case: ClaimCase, held: OpenTransaction) -> Decision:
     if leads and _is_nobodys_fault(case, held, closed):
         return hanging(where)
     if not closed and not _ended_by_coordinator(case):
-        unsure = [a for a in case.others if not _knew(claim, a) and not _never_got(claim, a)]
+        unsure = [a for a in case.others if not _says(case, a) and not _never_got(claim, a)]
         if unsure and _ended_by_record(case):
             ended = sorted(claim.recorded.markers.keys() - set(is_open))
             reason = f"{where}, past the end marker that was read on {broker_list(ended)}"
@@ -330,25 +330,33 @@ def _had_ended(case: ClaimCase, held: OpenTransaction) -> bool:
     return any(a.holds_open(held.producer_id, start) for a in lacking)
 
 
-def _knew(claim: Claim, answer: ReplicaAnswer) -> bool:
+def _says(case: ClaimCase, answer: ReplicaAnswer) -> bool:
+    """Whether a replica says if the transaction is open: it lists it as open, or must have seen it end.
+
+    Neither is said by a replica whose log is another one, or never got the transaction's first record.
+    """
+    claim = case.claim
+    is_its_log = not is_another_log(claim, answer) and not _never_got(claim, answer)
+    is_told = _holds_it(case, answer) or _has_come_past(claim, answer)
+    return answer.open_transactions is not None and is_its_log and is_told
+
+
+def _has_come_past(claim: Claim, answer: ReplicaAnswer) -> bool:
     """Whether a replica that does not list the transaction as open must have seen it end.
 
-    A replica may never have known the transaction: its log is another one, or starts above, or never got the first
-    record. Or it forgot it with the records (DeleteRecords, or a log that was truncated and copied again).
+    A replica may never have known the transaction, or may have forgotten it with the records (DeleteRecords, or a log
+    that was truncated and copied again): its log starts above.
 
     The end marker lies between the transaction's first record and the last stable offset. Where there is no offset in
     between, it was truncated, after the cleaner had removed the record.
     """
     start = claim.transaction_start_offset
-    reaches = answer.log_start_offset <= start < answer.high_watermark
-    is_its_log = not is_another_log(claim, answer) and not _never_got(claim, answer)
-    is_its_log &= answer.last_stable_offset != start + 1
-    return answer.open_transactions is not None and reaches and is_its_log
+    return answer.log_start_offset <= start < answer.high_watermark and answer.last_stable_offset != start + 1
 
 
 def _closed(case: ClaimCase) -> list[ReplicaAnswer]:
     """Return the other replicas that must have seen the transaction end: they do not list it as open."""
-    return [a for a in case.others if _knew(case.claim, a) and _held(case.claim, a) is None]
+    return [a for a in case.others if _says(case, a) and _held(case.claim, a) is None]
 
 
 def _never_got(claim: Claim, answer: ReplicaAnswer) -> bool:

@@ -442,6 +442,16 @@ class TestOpenTransaction:
         got = decide(self.marker_missing, answers(*mute, replica(2, open_transactions=OPEN)))
         assert got.reason == "brokers 1 and 3 cannot say whether the transaction is open"
 
+    def test_those_that_list_it_as_open_say_so_though_their_logs_begin_above_its_first_record(self) -> None:
+        held = [replica(b, open_transactions=OPEN, log_start_offset=11, last_stable_offset=11) for b in (1, 2, 3)]
+        got = decide(self.frozen, answers(*held))
+        assert (got.verdict, got.resolution) == (ClaimState.DISMISSED, Resolution.UNPROVEN)
+        got = decide(self.frozen, answers(*held, replica(4, log_start_offset=11)))
+        assert (got.verdict, got.reason) == (
+            ClaimState.PENDING,
+            "broker 4 cannot say whether the transaction is open",
+        )
+
 
 class TestMarkerMissingThatEnded:
     """The transaction is no longer open on the accused: a later marker of the producer ended it there."""
