@@ -364,8 +364,8 @@ class Judge:
 
 def _decided_by_ends(truth: oracle.Truth, wrong: Wrong, place: Place) -> set[int]:
     """The records in a place of which the replica shows another outcome than the truth."""
-    turned = {offset for span, offsets in wrong.turned if place.span in (None, span) for offset in offsets}
-    return turned if place.span is not None else {o for o in turned if truth.of_offset[o][0].key == place.key}
+    turned = properties.turned_of(truth, wrong, place.key) if place.span is None else wrong.turned
+    return {offset for span, offsets in turned if place.span in (None, span) for offset in offsets}
 
 
 def _excused(offsets: set[int], unknown: Unknown, *, seen: bool) -> str | None:
@@ -391,11 +391,7 @@ def was_shown(shown: Shown, truth: oracle.Truth, wrong: Wrong, place: Place, *, 
     """
     if place.key is not None:
         newest = max((o for o, _ in shown.visible.get(place.broker, {}).get(place.key, [])), default=-1)
-        spans = [
-            span
-            for span, turned in wrong.turned
-            if any(truth.of_offset[o][0].key == place.key and o >= newest for o in turned)
-        ]
+        spans = [span for span, turned in properties.turned_of(truth, wrong, place.key) if max(turned) >= newest]
         if spans:
             return any(_end_was_shown(shown, truth, place.broker, span, wrong, in_time=in_time) for span in spans)
         decides = truth.latest.get(place.key, -1)

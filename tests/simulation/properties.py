@@ -402,6 +402,15 @@ def keys_of(truth: Truth, span: Span) -> set[Key]:
     return {truth.of_offset[offset][0].key for t in mine for offset in t.offsets}
 
 
+def turned_of(truth: Truth, wrong: Wrong, key: Key) -> list[tuple[Span, frozenset[int]]]:
+    """By transaction that a replica has ended wrongly, the records of a key that it shows so.
+
+    A transaction of a replica that spans several of the truth has ended some of them rightly.
+    """
+    mine = ((span, frozenset(o for o in turned if truth.of_offset[o][0].key == key)) for span, turned in wrong.turned)
+    return [(span, turned) for span, turned in mine if turned]
+
+
 def covers(said: Said, place: Place, truth: Truth, now: Moment) -> bool:
     """Whether a finding that is open speaks of a place."""
     if place.broker not in said.brokers | said.alike and not said.everywhere:
@@ -485,8 +494,8 @@ def shows(cluster: Cluster, truth: Truth, now: Moment, place: Place, compacted: 
         start, mine = oracle.compared_from(cluster), cluster.replicas[place.broker]
         shown = oracle.values_shown(mine, place.key, start)
         unlike = any(oracle.values_shown(r, place.key, start) != shown for r in right)
-        spans = [span for span, _ in now[place.broker].turned if place.key in keys_of(truth, span)]
-        return unlike or any(_has_an_emptied_end(mine, span) for span in spans)
+        turned = turned_of(truth, now[place.broker], place.key)
+        return unlike or any(_has_an_emptied_end(mine, span) for span, _ in turned)
     if place.what == "progress" and place.span is not None:
         producer = place.span.producer_id
         telling = [r for r in others if not _ends_unshown(r, producer)]

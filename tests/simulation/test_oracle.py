@@ -300,6 +300,29 @@ def test_an_abort_that_others_lack_is_known_only_by_an_emptied_end_marker_behind
         assert properties.shows(c, truth, now, place, compacted=True) is told
 
 
+def test_an_emptied_end_marker_tells_nothing_of_a_key_that_was_rightly_aborted_behind_it() -> None:
+    """3 lost the COMMIT of key 7, and has aborted it with a record of key 9; what key 9 held is lost on all."""
+    c = Cluster(Limits(delete_retention=1_000, producer_expiration=FOREVER))
+    c.write([(9, 5)])
+    c.sync()
+    assert all(replica.lose(0) for replica in c.replicas.values())
+    c.write([(7, 1)], VERSION2)
+    c.sync()
+    c.stop(3)
+    c.end(VERSION2, End.COMMIT)
+    c.write([(7, None)])
+    for _ in range(6):
+        turn(c, 1_001)
+    c.write([(9, 1)], VERSION2)
+    c.end(VERSION2, End.ABORT)
+    c.start(3)
+    c.sync()
+    now, truth = judge(c, compacted=True), oracle.truth_of(c)
+    keys = [place for place in properties.places(truth, now) if place.what == "key"]
+    told = {(p.broker, p.key) for p in keys if properties.shows(c, truth, now, p, compacted=True)}
+    assert ({(p.broker, p.key) for p in keys}, told) == ({(1, 9), (2, 9), (3, 7), (3, 9)}, {(3, 7)})
+
+
 def test_a_follower_that_catches_up_over_a_cleaned_log_is_right() -> None:
     c = cluster()
     c.write([(7, 1)])

@@ -312,10 +312,10 @@ class World:
 
         At the claim's offset it then shows its consumers nothing; and what it shows of a key is not compared with
         those that have come further, for what deleted or replaced the value may lie behind. So it is where nobody is
-        accused about a key, and one replica is frozen, unless another shows the same and is not: that ends when all
-        show the same. Or whether others are frozen so, which would have to bear witness: all of them, whether reported
-        or not (what pins them may begin below their log start), or those of which it is reported. Or whether all have
-        lost what is claimed, and nothing was written in its place yet.
+        accused about a key, those that are not frozen show the same, and one that is shows another value, or none yet:
+        that ends when all show the same. Or whether others are frozen so, which would have to bear witness: all of
+        them, whether reported or not (what pins them may begin below their log start), or those of which it is
+        reported. Or whether all have lost what is claimed, and nothing was written in its place yet.
         """
         pivot, freezes = claim.pivot, FindingKind.READ_COMMITTED_FROZEN
         if self._ends_beyond_all(claim) or self._waits_for_an_end(claim):
@@ -342,12 +342,9 @@ class World:
         if claim.key is not None and is_of_the_key and claim.broker == NOBODY and frozen:
             key = key_of_halves(*claim.key)
             shown = {b: oracle.values_shown(replica, key, 0)[0] for b, replica in self.cluster.replicas.items()}
-            going_on = {b: value for b, value in shown.items() if b not in frozen}
-            if pivot not in frozen or shown[pivot] not in going_on.values():
-                return True
-            # One of these is asked last in its place. They decide it where they differ; where they agree, one that has
-            # not come so far shows on no side yet, and has to bear witness.
-            return pivot in behind and len(set(going_on.values())) == 1
+            going_on = {value for b, value in shown.items() if b not in frozen}
+            # Where they differ, they decide it, and one of them is asked last.
+            return len(going_on) < 2 and (pivot in behind or set(shown.values()) != going_on)
         if pivot in frozen and (pivot in behind or claim.rule is Rule.LATEST_VALUE):
             return True
         if self._may_be_decided_behind(claim, frozen):

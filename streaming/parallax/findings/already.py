@@ -129,7 +129,7 @@ class Already:
         follows from the two claims: the probe need not decide the last record once more.
         """
         is_over = decision.verdict is ClaimState.DISMISSED and not decision.has_spread
-        if is_over or claim.marker_offset == UNKNOWN:
+        if is_over:
             return {}
         accused = decision.accused if decision.verdict is ClaimState.CONFIRMED else claim.broker
         standing = standing_claims(self._ledger.causes(claim.place), claim, before)
@@ -139,7 +139,7 @@ class Already:
             for name, other in [*standing.items(), *counted]
             if other.broker == accused
             and {other.kind, decision.kind} <= TRANSACTION_KINDS - OPEN_KINDS
-            and (other.producer_id, other.marker_offset) == (claim.producer_id, claim.marker_offset)
+            and _have_one_end(claim, other)
             and other.transaction_start_offset < claim.transaction_start_offset
         }
 
@@ -177,8 +177,15 @@ class Already:
             name: Cause(other.broker, other.kind)
             for name, other in known.items()
             if other.spread and name != (task.finding_id or task.claim.finding_id(self.cluster_id))
-            if other.cause == said.cause and (other.kind is said.kind or {other.kind, said.kind} <= OPEN_KINDS)
+            if other.cause == said.cause or (said.kind in TRANSACTION_KINDS and _have_one_end(said, other))
+            if other.kind is said.kind or {other.kind, said.kind} <= OPEN_KINDS
         }
+
+
+def _have_one_end(one: Claim, other: Claim) -> bool:
+    """Whether one end marker is known to have ended the transactions of two claims, so that they are one."""
+    ends = {(claim.producer_id, claim.marker_offset) for claim in (one, other)}
+    return len(ends) == 1 and one.marker_offset != UNKNOWN
 
 
 def _are_of_one_record(one: Claim, other: Claim) -> bool:

@@ -236,10 +236,10 @@ def _still_open(case: ClaimCase, held: OpenTransaction) -> Decision:
     past = _past_it(case, is_open, closed)
     if (complete := open_everywhere(case, held, is_open, past, has_ended=has_ended)) is not None:
         return complete
-    if leads and _is_nobodys_fault(case, held, closed):
+    if leads and (_is_nobodys_fault(case, held, closed) or _may_be_lost(case, closed)):
         return hanging(where)
     if not closed and not _ended_by_coordinator(case):
-        unsure = [a for a in case.others if not _knew(claim, a) and not _never_got(claim, a)]
+        unsure = [a for a in case.others if not _says(case, a) and not _never_got(claim, a)]
         if unsure and _ended_by_record(case):
             ended = sorted(claim.recorded.markers.keys() - set(is_open))
             reason = f"{where}, past the end marker that was read on {broker_list(ended)}"
@@ -319,6 +319,22 @@ def _is_nobodys_fault(case: ClaimCase, held: OpenTransaction, closed: Sequence[R
     return _past_the_marker(case.claim, case.accused, closed) and _had_ended(case, held)
 
 
+def _may_be_lost(case: ClaimCase, closed: Sequence[ReplicaAnswer]) -> bool:
+    """Whether an unclean election may have taken the end of a transaction that the leader holds open.
+
+    Its marker was in no log that may be the partition's then. It may have, if no replica shows anything of the end, and
+    another leader has followed since the first record was written. A replica whose cleaner had removed that record, and
+    which lost the marker to the present leader, looks like one that has cleaned both.
+    """
+    claim, start = case.claim, case.claim.transaction_start_offset
+    first, now = case.accused.uncommitted.get(start), case.answers.leader_epoch
+    was_proven = claim.confirmed_at_ms and not claim.spread
+    if was_proven or claim.recorded.markers or first is None or UNKNOWN in (first.leader_epoch, now):
+        return False
+    is_shown = any(start in a.uncommitted or end_shown(claim, a) or lists_as_aborted(claim, a, start) for a in closed)
+    return bool(closed) and first.leader_epoch < now and not is_shown
+
+
 def _had_ended(case: ClaimCase, held: OpenTransaction) -> bool:
     """Whether a replica that holds the transaction open had ended it once, in a log that was truncated since.
 
@@ -330,25 +346,33 @@ def _had_ended(case: ClaimCase, held: OpenTransaction) -> bool:
     return any(a.holds_open(held.producer_id, start) for a in lacking)
 
 
-def _knew(claim: Claim, answer: ReplicaAnswer) -> bool:
+def _says(case: ClaimCase, answer: ReplicaAnswer) -> bool:
+    """Whether a replica says if the transaction is open: it lists it as open, or must have seen it end.
+
+    Neither is said by a replica whose log is another one, or never got the transaction's first record.
+    """
+    claim = case.claim
+    is_its_log = not is_another_log(claim, answer) and not _never_got(claim, answer)
+    is_told = _holds_it(case, answer) or _has_come_past(claim, answer)
+    return answer.open_transactions is not None and is_its_log and is_told
+
+
+def _has_come_past(claim: Claim, answer: ReplicaAnswer) -> bool:
     """Whether a replica that does not list the transaction as open must have seen it end.
 
-    A replica may never have known the transaction: its log is another one, or starts above, or never got the first
-    record. Or it forgot it with the records (DeleteRecords, or a log that was truncated and copied again).
+    A replica may never have known the transaction, or may have forgotten it with the records (DeleteRecords, or a log
+    that was truncated and copied again): its log starts above.
 
     The end marker lies between the transaction's first record and the last stable offset. Where there is no offset in
     between, it was truncated, after the cleaner had removed the record.
     """
     start = claim.transaction_start_offset
-    reaches = answer.log_start_offset <= start < answer.high_watermark
-    is_its_log = not is_another_log(claim, answer) and not _never_got(claim, answer)
-    is_its_log &= answer.last_stable_offset != start + 1
-    return answer.open_transactions is not None and reaches and is_its_log
+    return answer.log_start_offset <= start < answer.high_watermark and answer.last_stable_offset != start + 1
 
 
 def _closed(case: ClaimCase) -> list[ReplicaAnswer]:
     """Return the other replicas that must have seen the transaction end: they do not list it as open."""
-    return [a for a in case.others if _knew(case.claim, a) and _held(case.claim, a) is None]
+    return [a for a in case.others if _says(case, a) and _held(case.claim, a) is None]
 
 
 def _never_got(claim: Claim, answer: ReplicaAnswer) -> bool:

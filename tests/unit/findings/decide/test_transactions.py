@@ -11,8 +11,8 @@ from parallax.findings.answers import (
     OpenTransaction,
     ReplicaAnswer,
 )
-from parallax.findings.claim import RecordedByViews
-from parallax.findings.decide import ClaimState, Resolution, decide, named
+from parallax.findings.claim import Claim, RecordedByViews
+from parallax.findings.decide import ClaimState, Decision, Resolution, decide, named
 from parallax.model import FindingKind
 from parallax.sides import Side, parsed
 from tests.builders.answers import OPEN, PRODUCER, answers, holding, marker, record, replica, silent
@@ -104,6 +104,25 @@ class TestOpenTransaction:
         cut = replica(1, last_stable_offset=11)
         assert outcome_of(self.frozen, cut, accused, third) is not ClaimState.CONFIRMED
         assert outcome_of(self.frozen, replace(cut, last_stable_offset=12), accused, third) is ClaimState.CONFIRMED
+
+    def test_a_leader_is_not_accused_of_an_end_that_its_own_election_may_have_cut(self) -> None:
+        # Before it, the cleaner of broker 1 had removed the record, of epoch 3, and not yet the end marker.
+        begun = {"uncommitted": {10: record(leader_epoch=3)}, "asked_uncommitted": frozenset({10})}
+        frozen = replica(2, open_transactions=OPEN, last_stable_offset=10, **begun)
+        others = [replica(1), replica(3)]
+
+        def of(claimed: Claim, epoch: int, *others: ReplicaAnswer) -> Decision:
+            return decide(claimed, answers(frozen, *others, leader=2, leader_epoch=epoch))
+
+        got = of(self.frozen, 4, *others)
+        assert (got.verdict, got.resolution) == (ClaimState.DISMISSED, Resolution.SPREAD)
+        again = replace(self.frozen, confirmed_at_ms=1, spread=True)
+        assert of(again, 4, *others).has_spread
+        assert of(self.frozen, 3, *others).accused == 2, "nobody was elected since"
+        assert of(replace(self.frozen, confirmed_at_ms=1), 4, *others).accused == 2, "it was proven before"
+        assert of(self.frozen, 4, *others[1:], replica(1, aborted=((PRODUCER, 10),))).accused == 2
+        led_by_another = answers(frozen, *others, leader=1, leader_epoch=4)
+        assert decide(self.frozen, led_by_another).accused == 2
 
     @pytest.mark.parametrize("start", [5, 40], ids=["below", "above"])
     def test_a_freeze_is_over_where_another_transaction_holds_the_replica(self, start: int) -> None:
@@ -441,6 +460,16 @@ class TestOpenTransaction:
         mute = [replica(b, open_transactions=None, open_error="not authorized") for b in (1, 3)]
         got = decide(self.marker_missing, answers(*mute, replica(2, open_transactions=OPEN)))
         assert got.reason == "brokers 1 and 3 cannot say whether the transaction is open"
+
+    def test_those_that_list_it_as_open_say_so_though_their_logs_begin_above_its_first_record(self) -> None:
+        held = [replica(b, open_transactions=OPEN, log_start_offset=11, last_stable_offset=11) for b in (1, 2, 3)]
+        got = decide(self.frozen, answers(*held))
+        assert (got.verdict, got.resolution) == (ClaimState.DISMISSED, Resolution.UNPROVEN)
+        got = decide(self.frozen, answers(*held, replica(4, log_start_offset=11)))
+        assert (got.verdict, got.reason) == (
+            ClaimState.PENDING,
+            "broker 4 cannot say whether the transaction is open",
+        )
 
 
 class TestMarkerMissingThatEnded:
