@@ -105,7 +105,7 @@ class TestOpenTransaction:
         assert outcome_of(self.frozen, cut, accused, third) is not ClaimState.CONFIRMED
         assert outcome_of(self.frozen, replace(cut, last_stable_offset=12), accused, third) is ClaimState.CONFIRMED
 
-    def test_a_leader_is_not_accused_of_an_end_that_its_own_election_may_have_cut(self) -> None:
+    def test_a_leader_may_have_cut_the_end_that_nobody_shows(self) -> None:
         # Before it, the cleaner of broker 1 had removed the record, of epoch 3, and not yet the end marker.
         begun = {"uncommitted": {10: record(leader_epoch=3)}, "asked_uncommitted": frozenset({10})}
         frozen = replica(2, open_transactions=OPEN, last_stable_offset=10, **begun)
