@@ -19,7 +19,8 @@ from parallax.findings.decide.log_start import head_missing
 from parallax.findings.decide.others import differing_values, showing_its_value, showing_the_same, unread
 from parallax.findings.decide.proof import with_proof
 from parallax.findings.decide.spread import held_back, of_a_finding, one_is_right
-from parallax.findings.decide.transactions import named, transaction
+from parallax.findings.decide.subject import named
+from parallax.findings.decide.transactions import transaction
 from parallax.findings.decide.truncation import truncated
 from parallax.findings.decide.unsettled import differed, differs_anew, unless_sides_agree
 from parallax.findings.decide.values import latest_value
