@@ -112,6 +112,12 @@ def holds_another_record(claim: Claim, answer: ReplicaAnswer) -> bool:
     return _holds_another(answer, claim.offset, RecordShown, key_hash=claim.key_text)
 
 
+def is_beyond_all(case: ClaimCase) -> bool:
+    """Whether every replica answered, and every log ends at the claim's record or below: it was truncated."""
+    offset = case.claim.first_offset
+    return not case.absent and all(0 <= a.log_end_offset <= offset for a in (case.accused, *case.others))
+
+
 def is_another_log(claim: Claim, answer: ReplicaAnswer) -> bool:
     """Whether another log has replaced the one in which a replica held the claim's record, one of a transaction.
 

@@ -20,7 +20,7 @@ from parallax.findings.decide.endings import (
     recorded_end,
 )
 from parallax.findings.decide.key_values import FAR, Differing, behind, gone_everywhere, latest_differs
-from parallax.findings.decide.lineage import end_shown, has_lost_its_end, is_another_log
+from parallax.findings.decide.lineage import end_shown, has_lost_its_end, is_another_log, is_beyond_all
 from parallax.findings.decide.repaired import repaired
 from parallax.findings.decide.spread import agreed, older_everywhere, rightly_shown
 from parallax.kinds import OPEN_KINDS, OUTCOME_KINDS
@@ -315,6 +315,8 @@ def unlike_outcomes(case: ClaimCase) -> Decision:
     If the claim is true, it is confirmed as a difference without direction.
     """
     claim, accused = case.claim, case.accused
+    if case.live_only and is_beyond_all(case):
+        return case.dismissed(f"all logs end at offset {claim.offset} or below it by now", Resolution.UNPROVEN)
     if accused.last_stable_offset <= claim.offset:
         return case.pending(f"broker {accused.broker} has not decided offset {claim.offset} yet")
     own, truth = _compared_outcomes(case)

@@ -17,7 +17,14 @@ from parallax.findings.decide.case import (
     broker_list,
     names,
 )
-from parallax.findings.decide.lineage import end_shown, has_lost_its_end, is_another_log, lists_as_aborted, rests_on
+from parallax.findings.decide.lineage import (
+    end_shown,
+    has_lost_its_end,
+    is_another_log,
+    is_beyond_all,
+    lists_as_aborted,
+    rests_on,
+)
 from parallax.findings.decide.outcomes import ended
 from parallax.findings.decide.own_end import contradicted_before, contradiction, has_cleaned_its_end
 from parallax.findings.decide.spread import hanging, open_everywhere
@@ -91,9 +98,7 @@ def _is_cut_away(case: ClaimCase) -> bool:
 
     A transaction that the accused holds open below is another one, or has lost the record.
     """
-    claim, everyone = case.claim, (case.accused, *case.others)
-    end_below = not case.absent and all(0 <= a.log_end_offset <= claim.first_offset for a in everyone)
-    return end_below or is_another_log(claim, case.accused)
+    return is_beyond_all(case) or is_another_log(case.claim, case.accused)
 
 
 def _is_decided_no_more(case: ClaimCase) -> bool:

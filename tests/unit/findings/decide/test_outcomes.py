@@ -657,6 +657,13 @@ class TestUnlikeOutcomes:
         alike = [left[0], left[1], holding(3, "aborted")]
         assert decide(self.c, answers(*alike), live_only=True).verdict is ClaimState.DISMISSED
 
+    def test_a_finding_waits_no_longer_once_all_logs_end_at_the_record_or_below(self) -> None:
+        short = [replica(b, end=10) for b in (1, 2, 3)]
+        assert outcome_of(self.c, *short, live_only=True) is ClaimState.DISMISSED
+        assert outcome_of(self.c, *short[:2], replica(3, end=11), live_only=True) is ClaimState.PENDING
+        assert outcome_of(self.c, *short[:2], silent(3), live_only=True) is ClaimState.PENDING
+        assert outcome_of(self.c, *short) is ClaimState.PENDING, "readers may have come to it before"
+
     def test_what_another_log_shows_is_no_difference_once_the_one_asked_last_lacks_it(self) -> None:
         other = holding(3, "committed", markers=(marker(10, "commit"),))
         left = answers(holding(1, "aborted"), replica(2), other)
