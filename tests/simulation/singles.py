@@ -35,13 +35,15 @@ class Singles:
         """
         mine = {row.claim.suspect_id: row for row in rows}
         tally = tally_of(event)
+        known = self.known.setdefault(event.finding_id, {})
+        told = {name for name, last in known.items() if last.stands}
         about: dict[object, MemberRow] = {}
-        for row in sorted(mine.values(), key=lambda row: row.claim.begins_at):
+        # Of several that tell of one, the one that was told before goes on.
+        for row in sorted(mine.values(), key=lambda row: (row.claim.begins_at, row.claim.suspect_id not in told)):
             if row.state in OPEN:
                 # What one end marker ended is one, from its first record on.
                 about.setdefault(_counted_as(_claim(row)), row)
         assert tally.count == len(about), f"an incident must count what is wrong: {tally.count}, not {set(about)}"
-        known = self.known.setdefault(event.finding_id, {})
         made = [_single(event, row) for row in about.values()]
         made = [one for one in made if one.suspect_id not in known or known[one.suspect_id].status is not one.status]
         for name, last in known.items():
