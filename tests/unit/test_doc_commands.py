@@ -236,6 +236,7 @@ def _program(line: str) -> str:
     return "python3" if name == "python" else name
 
 
+@cache
 def known(line: str) -> str | None:
     """What a command is known by: how it begins, in RUN_BY or NOT_RUN; or itself, if one of those begins with it."""
     line = " ".join([_program(line), *line.split()[1:]])
@@ -249,10 +250,14 @@ def known(line: str) -> str | None:
     return None if program == "parallax" else max(begun, key=len, default=None)
 
 
+@cache
+def _parallax() -> Any:
+    return typer.main.get_command(app)
+
+
 def _led_to(words: list[str]) -> tuple[str, Any, list[str]]:
     """The command of Parallax that words lead to: its name, itself, and the words behind it."""
-    command: Any = typer.main.get_command(app)
-    path = "parallax"
+    path, command = "parallax", _parallax()
     while words and words[0] in getattr(command, "commands", {}):
         path, command, words = f"{path} {words[0]}", command.commands[words[0]], words[1:]
     return path, command, words

@@ -6,7 +6,7 @@ from tests.rules import promtool
 from tests.rules.promtool import ALERTS
 
 
-def test_a_test_gets_the_rules_that_its_questions_depend_on_and_annotations_where_it_asks_for_them() -> None:
+def test_a_test_gets_the_rules_on_which_its_questions_depend_and_annotations_it_asks_for() -> None:
     def rules(**asked: object) -> dict[str, set[str]]:
         content, _ = promtool.narrowed({"input_series": [], **asked})
         (group,) = content["groups"]
