@@ -63,6 +63,10 @@ if shutil.which("promtool"):
         assert {file for one in contents for file in one["rule_files"]} == {f"../{RULES.name}"}
         promtool.run_tests(tmp_path, *contents)
 
+    @pytest.mark.release
+    def test_they_do_with_all_rules_at_once_as_who_takes_them_over_runs_them() -> None:
+        promtool.run("test", "rules", *(str(path) for path in (ROOT / "deploy/prometheus/tests").glob("*.yaml")))
+
     def test_each_rule_fires_in_its_cases_after_its_time_and_not_before(tmp_path: Path) -> None:
         promtool.run_tests(tmp_path, *documents_of_the_cases())
 
