@@ -25,8 +25,9 @@ run=$(mktemp -d)
 trap 'rm -rf "$run"' EXIT
 # The job is a child of spark-submit's JVM, which must outlive it. A signal may come as soon as that has begun.
 stop() { pkill -TERM -P "$1" -f submit.py || kill -TERM "$1"; }
-trap '[ -z "${!:-}" ] && exit 143 || stop "$!"' TERM
-trap '[ -z "${!:-}" ] && exit 130 || stop "$!"' INT
+signalled=
+trap 'signalled=yes; [ -z "${!:-}" ] && exit 143 || stop "$!"' TERM
+trap 'signalled=yes; [ -z "${!:-}" ] && exit 130 || stop "$!"' INT
 mkdir "$run/environment"
 tar -xzf "$archive" -C "$run/environment"
 jars=$(cd "$run" && environment/bin/python -m parallax.jars)
@@ -41,8 +42,9 @@ cd "$run"
   "$here/submit.py" run -c "$config" &
 submit=$!
 
+# A signal ends `wait` with a code of its own, although the job may have ended meanwhile.
 while :; do
-  code=0
+  signalled='' code=0
   wait "$submit" || code=$?
-  kill -0 "$submit" 2>/dev/null || exit "$code"
+  [ -n "$signalled" ] || exit "$code"
 done

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -368,16 +369,22 @@ def test_the_package_is_installed_from_its_wheel_as_it_is_on_no_index() -> None:
 SOURCES = (".md", ".py", ".sh", ".yaml", ".service")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_to_submit_ends_the_job_in_order_and_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize(("number", "takes_s"), [(signal.SIGTERM, 0), (signal.SIGINT, 0), (signal.SIGTERM, 1)])
+def test_a_signal_to_submit_ends_the_job_in_order_and_leaves_nothing(
+    tmp_path: Path, number: signal.Signals, takes_s: int
+) -> None:
     log, temporary = tmp_path / "log", tmp_path / "temporary"
+    # Where the machine is busy, the job may have ended before the script goes on that has stopped it.
+    program(
+        tmp_path / "bin" / "pkill", f'#!/bin/sh\n{shutil.which("pkill")} "$@"; code=$?\nsleep {takes_s}; exit $code\n'
+    )
     program(tmp_path / "spark" / "bin" / "spark-submit", SUBMITTED.format(log=log))
     program(tmp_path / "made" / "bin" / "python", "#!/bin/sh\necho a.jar\n")
     ran("tar", "-czf", tmp_path / "environment.tar.gz", "-C", tmp_path / "made", ".")
     temporary.mkdir()
     (tmp_path / "parallax.yaml").touch()
     given = {"SPARK_HOME": str(tmp_path / "spark"), "MASTER": "spark://h:7077", "TMPDIR": str(temporary)}
-    given["ENVIRONMENT"] = str(tmp_path / "environment.tar.gz")
+    given |= {"ENVIRONMENT": str(tmp_path / "environment.tar.gz"), "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
     # A shell cannot trap what it was started to ignore, as everything that runs in the background ignores SIGINT.
     command = ["env", "--default-signal=INT", str(DEPLOY / "spark" / "submit.sh"), str(tmp_path / "parallax.yaml")]
     with subprocess.Popen(command, env=os.environ | given, start_new_session=True) as submit:
