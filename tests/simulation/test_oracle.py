@@ -278,17 +278,22 @@ def test_an_end_marker_that_the_truth_does_not_have_tells_nobody_the_outcome() -
     assert not any(properties.shows(c, truth, now, place, compacted=True) for place in turned)
 
 
+def lose_the_commit(c: Cluster) -> None:
+    """Broker 3 is away while a transaction on key 7 commits; the others clean it with the tombstone of its key."""
+    c.write([(7, 1)], VERSION2)
+    c.sync()
+    c.stop(3)
+    c.end(VERSION2, End.COMMIT)
+    c.write([(7, None)])
+    for _ in range(6):
+        turn(c, 1_001)
+
+
 def test_an_abort_that_others_lack_is_known_only_by_an_emptied_end_marker_behind_it() -> None:
     """A COMMIT was lost on 3, which has aborted the record; 1 and 2 have cleaned it with the tombstone of its key."""
     for expires, told in ((True, False), (False, True)):
         c = Cluster(Limits(delete_retention=1_000, producer_expiration=500 if expires else FOREVER))
-        c.write([(7, 1)], VERSION2)
-        c.sync()
-        c.stop(3)
-        c.end(VERSION2, End.COMMIT)
-        c.write([(7, None)])
-        for _ in range(6):
-            turn(c, 1_001)
+        lose_the_commit(c)
         c.write([(8, 1)], VERSION2)
         c.end(VERSION2, End.ABORT)
         c.start(3)
@@ -306,13 +311,7 @@ def test_an_emptied_end_marker_tells_nothing_of_a_key_that_was_rightly_aborted_b
     c.write([(9, 5)])
     c.sync()
     assert all(replica.lose(0) for replica in c.replicas.values())
-    c.write([(7, 1)], VERSION2)
-    c.sync()
-    c.stop(3)
-    c.end(VERSION2, End.COMMIT)
-    c.write([(7, None)])
-    for _ in range(6):
-        turn(c, 1_001)
+    lose_the_commit(c)
     c.write([(9, 1)], VERSION2)
     c.end(VERSION2, End.ABORT)
     c.start(3)

@@ -37,8 +37,6 @@ class Already:
     """
 
     def __init__(self, ledger: FindingLedger, groups: Groups, causes: Causes) -> None:
-        self.cluster_id = ""
-        """Part of every finding's id."""
         self._ledger = ledger
         self._groups = groups
         self._causes = causes
@@ -87,7 +85,7 @@ class Already:
         if not is_new or decision.kind not in TOMBSTONE_KINDS or answer is None or answer.key is None:
             return None
         shown = answer.key.visible
-        own = claim.finding_id(self.cluster_id)
+        own = claim.finding_id(self._groups.cluster_id)
         for found in self._causes.beside(task, claim, before).values():
             is_alike = found.kind in TOMBSTONE_KINDS and found.broker == decision.accused and found.finding_id != own
             if is_alike and accuses_by_proof(found) and shown is not None and shown.offset < found.offset:
@@ -105,7 +103,7 @@ class Already:
         """
         if decision.verdict is not ClaimState.CONFIRMED or decision.accused != NOBODY:
             return None
-        own = task.finding_id or claim.finding_id(self.cluster_id)
+        own = task.finding_id or claim.finding_id(self._groups.cluster_id)
         known = {f.finding_id: f for f in self._ledger.undirected(claim.place, claim.offset)}
         known |= {f.finding_id: f for f in self._ledger.undirected_about(claim)}
         known |= {e.finding_id: e for e in before if e.place == claim.place}
@@ -154,7 +152,7 @@ class Already:
             name: Cause(other.broker, other.kind)
             for name, other in standing_claims(self._ledger.cuts(claim.place), claim, before).items()
             if (other.kind, other.broker, other.lost_epoch) == (decision.kind, decision.accused, claim.lost_epoch)
-            and name != claim.finding_id(self.cluster_id)
+            and name != claim.finding_id(self._groups.cluster_id)
             and other.offset <= claim.offset
             and claim.lost_to <= other.lost_to
         }
@@ -176,7 +174,7 @@ class Already:
         return {
             name: Cause(other.broker, other.kind)
             for name, other in known.items()
-            if other.spread and name != (task.finding_id or task.claim.finding_id(self.cluster_id))
+            if other.spread and name != (task.finding_id or task.claim.finding_id(self._groups.cluster_id))
             if other.cause == said.cause or (said.kind in TRANSACTION_KINDS and _have_one_end(said, other))
             if other.kind is said.kind or {other.kind, said.kind} <= OPEN_KINDS
         }

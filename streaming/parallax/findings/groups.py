@@ -51,7 +51,7 @@ class Groups:
     """All groups of one job.
 
     Attributes:
-        cluster_id: Kafka's id of the cluster.
+        cluster_id: Kafka's id of the cluster. It is part of every finding's id.
         waiting: suspects that wait for a verdict.
         proven: members that were proven.
         singles: by id, the last events of open findings about one divergence each, which an incident may come to count.

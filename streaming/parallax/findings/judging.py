@@ -105,15 +105,6 @@ class Judging:
         self._causes = Causes(tasks, ledger, groups)
         self._already = Already(ledger, groups, self._causes)
 
-    @property
-    def cluster_id(self) -> str:
-        """Part of every finding's id."""
-        return self._already.cluster_id
-
-    @cluster_id.setter
-    def cluster_id(self, cluster_id: str) -> None:
-        self._already.cluster_id = cluster_id
-
     def member(self, page: Page, at: int, answers: Answers, before: Sequence[Finding], when: datetime) -> MemberOutcome:
         """Return what a probe of a page has shown of one of the page's members.
 
@@ -173,7 +164,7 @@ class Judging:
         agrees = page.is_proven and decision.is_unsettled
         if decision.verdict is ClaimState.DISMISSED and not (decision.has_spread or agrees):
             return MemberOutcome(State.OVER, resolution=str(decision.resolution))
-        known = None if page.is_proven else self._ledger.standing(original.finding_id(self.cluster_id))
+        known = None if page.is_proven else self._ledger.standing(original.finding_id(self._groups.cluster_id))
         if known is not None and known.stands:
             return MemberOutcome(State.OVER)  # It is reported already.
         state = State.UNSETTLED if agrees else State.SPREAD if decision.has_spread else State.WRONG
@@ -189,7 +180,7 @@ class Judging:
         """
         if decision.kind in OPEN_KINDS:
             return MemberOutcome(State.ALONE)
-        known = self._known(original.finding_id(self.cluster_id), before)
+        known = self._known(original.finding_id(self._groups.cluster_id), before)
         single = known if known is not None and known.stands else None
         counting = self._groups.counting(original)
         told = single or counting
@@ -257,7 +248,7 @@ class Judging:
         """
         live_only = self._goes_by_what_is_live(task)
         claim, decision, answers, leans_on = self._verdict(task, answers, before, live_only=live_only)
-        known = self._known(finding_id := task.finding_id or claim.finding_id(self.cluster_id), before)
+        known = self._known(finding_id := task.finding_id or claim.finding_id(self._groups.cluster_id), before)
         decision = decision if task.finding_id is None else _as_proven(decision, known)
         same = self._already.said(task, claim, decision, answers, before)
         if same:
@@ -309,7 +300,7 @@ class Judging:
         claim = task.claim
         if task.finding_id is not None or claim.freed:
             return True
-        known = self._ledger.standing(claim.finding_id(self.cluster_id))
+        known = self._ledger.standing(claim.finding_id(self._groups.cluster_id))
         handled = self._ledger.handled(claim.suspect_id)
         verdicts = [milliseconds(known.decided_at)] if known is not None and not known.stands else []
         if handled is not None:

@@ -117,7 +117,7 @@ class Lifecycle:
         """
         actions: list[Action] = []
         events: list[Finding] = []
-        self._judging.cluster_id = self._groups.cluster_id = self.cluster_id
+        self._groups.cluster_id = self.cluster_id
         match event:
             case Loaded():
                 self._load(event, now)

@@ -12,6 +12,7 @@ from parallax.findings.acknowledgement import Gravity, status_of, still_acknowle
 from parallax.findings.ended import NO_REPAIR
 from parallax.findings.finding import Finding, Repaired, asked_ms, claim_of, has_spread
 from parallax.findings.groups import Groups, divergences, tells_of_more
+from parallax.findings.held import NEVER
 from parallax.findings.incident import incident_event, incident_id, part_of_incident, tally_of
 from parallax.findings.members import MemberRow, Members, State
 from parallax.findings.proven import Proven, state_of
@@ -22,7 +23,6 @@ _ABSORBED = 4096
 """At most so many single findings become part of an incident with one event of it."""
 _FORGET_AFTER = timedelta(hours=24)
 """For how long the members of an incident that is over are asked about again. They may become wrong again."""
-_NEVER = float("inf")
 
 
 class Reports:
@@ -114,14 +114,14 @@ class Reports:
         """
         number, event = self._groups.number(proven), proven.event
         if proven.writing:
-            return _NEVER
+            return NEVER
         if event is None or not event.stands:
-            return proven.retry_at if self._begins(proven, number) else _NEVER
+            return proven.retry_at if self._begins(proven, number) else NEVER
         if number == 0:
-            return proven.retry_at if self._groups.is_at_rest(proven) else _NEVER
+            return proven.retry_at if self._groups.is_at_rest(proven) else NEVER
         if number >= 2 * max(1, proven.reported) or self._groups.singles.get(proven.group):
             return proven.retry_at
-        return proven.retry_at if proven.is_asked and self._has_news(proven, event) else _NEVER
+        return proven.retry_at if proven.is_asked and self._has_news(proven, event) else NEVER
 
     def _begins(self, proven: Proven, number: int) -> bool:
         """Whether to report a group that is no incident, or was one: as a new incident, or as over."""

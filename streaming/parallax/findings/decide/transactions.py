@@ -236,12 +236,17 @@ def _may_go_on(case: ClaimCase, held: OpenTransaction) -> Decision | None:
     closed = _closed(case)
     if not closed or coordinator is None or not coordinator.is_ongoing or _is_recorded_to_have_ended(case, held):
         return None
-    if any(
-        start in a.uncommitted or end_shown(claim, a) is not None or lists_as_aborted(claim, a, start) for a in closed
-    ):
+    if any(_shows_any_of_it(claim, a) for a in closed):
         return None
     reason = f"the transaction at offset {start} may go on, by its coordinator"
     return case.pending(f"{reason}: {names(closed)} may never have got its first record")
+
+
+def _shows_any_of_it(claim: Claim, answer: ReplicaAnswer) -> bool:
+    """Whether a replica shows the transaction's first record, its end marker, or that it was aborted."""
+    start = claim.transaction_start_offset
+    is_held = start in answer.uncommitted or end_shown(claim, answer) is not None
+    return is_held or lists_as_aborted(claim, answer, start)
 
 
 def _is_recorded_to_have_ended(case: ClaimCase, held: OpenTransaction) -> bool:
@@ -276,8 +281,7 @@ def _may_be_lost(case: ClaimCase, closed: Sequence[ReplicaAnswer]) -> bool:
     was_proven = claim.confirmed_at_ms and not claim.spread
     if was_proven or claim.recorded.markers or first is None or UNKNOWN in (first.leader_epoch, now):
         return False
-    is_shown = any(start in a.uncommitted or end_shown(claim, a) or lists_as_aborted(claim, a, start) for a in closed)
-    return bool(closed) and first.leader_epoch < now and not is_shown
+    return bool(closed) and first.leader_epoch < now and not any(_shows_any_of_it(claim, a) for a in closed)
 
 
 def _had_ended(case: ClaimCase, held: OpenTransaction) -> bool:
