@@ -14,7 +14,7 @@ from parallax.audit.result import Result
 from parallax.config import CompareSettings
 from parallax.findings.claim import Claim
 from parallax.findings.finding import Finding as Event
-from parallax.findings.finding import current, is_blocking, was_only_shown
+from parallax.findings.finding import claim_of, current, was_only_shown
 from parallax.findings.incidents import ALONE
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, UnknownReason
@@ -328,8 +328,8 @@ class World:
             return True
         frozen = {f.broker for f in self.monitor.confirmed if f.kind == freezes}
         last = {event.finding_id: event for event in self.monitor.events}
-        # One that is accused of a transaction, and holds it open since its end was truncated, is not reported again.
-        frozen |= {event.broker for event in last.values() if event.stands and is_blocking(event)}
+        # One that is accused of a transaction, and holds it open since its end was truncated, is not reported anew.
+        frozen |= {event.broker for event in last.values() if event.stands and self._holds_open(event)}
         # Nor is one whose transaction goes on by the coordinator: how it ends may yet decide what lies behind.
         frozen |= {p.pivot for p in self.monitor.pending if p.kind is freezes and self._waits_for_an_end(p)}
         if any(event.status is FindingStatus.SPREAD and event.kind is freezes for event in last.values()):
@@ -351,6 +351,12 @@ class World:
             return True
         others = set(self.cluster.replicas) - {pivot}
         return pivot not in behind and bool(behind) and (behind == others or behind <= frozen)
+
+    def _holds_open(self, event: Event) -> bool:
+        """Whether an event accuses a replica of a transaction that it holds open now, whatever it did before."""
+        replica = self.cluster.replicas.get(event.broker)
+        is_of_one = replica is not None and event.kind in TRANSACTION_KINDS
+        return is_of_one and claim_of(event).producer_id in replica.open_transactions()
 
     def _ends_beyond_all(self, claim: Claim) -> bool:
         """Whether a transaction that is open in truth holds all consumers back before what is left of the claim's.

@@ -315,10 +315,10 @@ def unlike_outcomes(case: ClaimCase) -> Decision:
     If the claim is true, it is confirmed as a difference without direction.
     """
     claim, accused = case.claim, case.accused
-    if case.live_only and is_beyond_all(case):
-        return case.dismissed(f"all logs end at offset {claim.offset} or below it by now", Resolution.UNPROVEN)
     if accused.last_stable_offset <= claim.offset:
-        return case.pending(f"broker {accused.broker} has not decided offset {claim.offset} yet")
+        return _undecided_again(case) or case.pending(
+            f"broker {accused.broker} has not decided offset {claim.offset} yet"
+        )
     own, truth = _compared_outcomes(case)
     against = sorted(b for b, outcome in truth.items() if outcome != own)
     live = live_outcomes(case)
@@ -342,6 +342,23 @@ def unlike_outcomes(case: ClaimCase) -> Decision:
     if truth:
         return case.unproven(f"every replica that answered shows offset {claim.offset} as {own}")
     return case.not_shown(claim.offset, f"no other replica shows an outcome for offset {claim.offset}")
+
+
+def _undecided_again(case: ClaimCase) -> Decision | None:
+    """Return that a finding is over: its replica's log was cut below what had ended the record, and no others differ.
+
+    The record may be gone, or a new end marker decides it. A replica that cannot be asked may still show what it did.
+    """
+    if not case.live_only or case.absent or len(set(live_outcomes(case).values())) > 1:
+        return None
+    offset, broker = case.claim.offset, case.accused.broker
+    if is_beyond_all(case):
+        return case.dismissed(f"all logs end at offset {offset} or below it by now", Resolution.UNPROVEN)
+    if not has_lost_its_end(case, broker):
+        return None
+    return case.dismissed(
+        f"the end marker by which broker {broker} had decided offset {offset} is cut", Resolution.UNPROVEN
+    )
 
 
 def _compared_outcomes(case: ClaimCase) -> tuple[str | None, dict[int, str]]:

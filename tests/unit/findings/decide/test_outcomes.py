@@ -664,6 +664,21 @@ class TestUnlikeOutcomes:
         assert outcome_of(self.c, *short[:2], silent(3), live_only=True) is ClaimState.PENDING
         assert outcome_of(self.c, *short) is ClaimState.PENDING, "readers may have come to it before"
 
+    def test_a_finding_waits_no_longer_once_the_end_marker_that_had_decided_the_record_is_cut(self) -> None:
+        c = replace(self.c, recorded=replace(self.c.recorded, ends={2: "20:4"}))
+
+        def undecided(broker: int, epoch_end: int = 15) -> ReplicaAnswer:
+            return replica(broker, last_stable_offset=10, epoch_ends={4: epoch_end}, epochs_known=frozenset({4}))
+
+        cut = [undecided(b) for b in (1, 2, 3)]
+        got = decide(c, answers(*cut), live_only=True)
+        assert (got.verdict, got.resolution) == (ClaimState.DISMISSED, Resolution.UNPROVEN)
+        assert outcome_of(c, *cut) is ClaimState.PENDING, "what it was read to show may differ from what comes"
+        assert outcome_of(c, *(undecided(b, 21) for b in (1, 2, 3)), live_only=True) is ClaimState.PENDING
+        assert outcome_of(c, *cut[:2], silent(3), live_only=True) is ClaimState.PENDING
+        others = [holding(b, outcome, epoch_ends={4: 15}) for b, outcome in ((1, "aborted"), (3, "committed"))]
+        assert outcome_of(c, cut[1], *others, live_only=True) is ClaimState.PENDING, "the others differ"
+
     def test_what_another_log_shows_is_no_difference_once_the_one_asked_last_lacks_it(self) -> None:
         other = holding(3, "committed", markers=(marker(10, "commit"),))
         left = answers(holding(1, "aborted"), replica(2), other)
