@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import typer.testing
 from hypothesis import HealthCheck, settings
+from typer.main import get_command
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -22,6 +25,9 @@ settings.register_profile(
 )
 settings.register_profile("searching", settings.get_profile("patient"), derandomize=False)
 settings.load_profile("patient")
+
+# Hundreds of tests give one command line to the same commands: these are made once, which takes some 50 ms.
+typer.testing._get_command = functools.cache(get_command)  # type: ignore[attr-defined]
 
 HERE = Path(__file__).parent
 END_TO_END = HERE / "e2e"

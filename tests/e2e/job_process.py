@@ -35,7 +35,7 @@ from parallax.lab.traffic import LegacyTransactionalProducer, PlainProducer
 from parallax.lab.waiting import until
 from parallax.lab.watchdog import Watchdog
 from parallax.lab.watched import last_position, recorded_by
-from parallax.model import IsolationLevel, RowKind, UnknownReason
+from parallax.model import IsolationLevel, RowKind
 from parallax.views.positions import open_table
 from tests.reasons import UNTIL_AUDITED
 
@@ -177,28 +177,27 @@ class JobProcess:
 
     # --- what it says -----------------------------------------------------------------------------------------------
 
-    def samples(self) -> list[Sample]:
-        """All samples of ``/metrics``; none while it is not served, as when the job has been killed."""
+    def samples(self, *names: str) -> list[Sample]:
+        """The samples of ``/metrics``, of these names or all; none while it is not served: the job may be killed."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._port()}/metrics", timeout=60) as answer:
                 text = answer.read().decode()
         except (OSError, urllib.error.URLError, http.client.HTTPException, JobEndedError):
             return []
-        return [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+        if names:  # To parse all for the sake of one costs more than to serve it.
+            text = "\n".join(line for line in text.splitlines() if line.startswith(names))
+        found = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+        return [sample for sample in found if not names or sample.name in names]
 
     def metric(self, name: str, **labels: str) -> float | None:
         """The value of a sample whose labels include the given ones; the sum where there are several."""
-        values = [s.value for s in self.samples() if s.name == name and labels.items() <= s.labels.items()]
+        values = [sample.value for sample in self.samples(name) if labels.items() <= sample.labels.items()]
         return sum(values) if values else None
 
     def unknown(self, topic: str) -> float | None:
         """Offsets that the stream has no verdict on, but for those that only an audit can tell of."""
-        found = [
-            self.metric("parallax_unknown_offsets", topic=topic, reason=str(reason))
-            for reason in UnknownReason
-            if reason not in UNTIL_AUDITED
-        ]
-        known = [number for number in found if number is not None]
+        found = [s for s in self.samples("parallax_unknown_offsets") if s.labels["topic"] == topic]
+        known = [s.value for s in found if s.labels["reason"] not in UNTIL_AUDITED]
         return sum(known) if known else None
 
     def findings(self) -> list[Finding]:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
@@ -289,9 +290,7 @@ def share_what_replicas_show_alike(job: JobProcess, recorded: Mapping[str, Any])
     def seen_of_each() -> list[Any]:
         return [
             seen(storage, Asked(topic, 0, None, offset, isolation, now))
-            for topic in recorded
-            for offset in range(0, 40, 3)
-            for isolation in IsolationLevel
+            for (topic, offset), isolation in zip(product(recorded, (0, 12, 27)), cycle(IsolationLevel), strict=False)
         ]
 
     before, were_seen = rows(), seen_of_each()

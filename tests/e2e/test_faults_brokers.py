@@ -244,7 +244,7 @@ def asking(job: JobProcess, folder: Path) -> Path:
 
 
 def high_watermarks(job: JobProcess, topic: str) -> dict[str, float]:
-    shown = (s for s in job.samples() if s.name == "parallax_replica_high_watermark" and s.labels["topic"] == topic)
+    shown = (s for s in job.samples("parallax_replica_high_watermark") if s.labels["topic"] == topic)
     return {sample.labels["broker_id"]: sample.value for sample in shown}
 
 

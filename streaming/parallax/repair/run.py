@@ -66,6 +66,8 @@ class Run:
         self._repair_id = repair_id
         self._owner = owner
         self._say = say
+        self._writing = threading.Lock()
+        """Held while something is recorded: the beats of this process must not be first again and again."""
         self._asked: Asked | None = None
         self._waits_for = ""
         # The clock of the process before this one may have been ahead: then no wait would end.
@@ -88,7 +90,7 @@ class Run:
             EventLogError: nothing can be recorded.
             FindingsTableError: the findings cannot be read.
         """
-        with beating(self._table.storage, self._repair_id, self._owner):
+        with beating(self._table.storage, self._repair_id, self._owner, self._writing):
             return self._go_on()
 
     def _go_on(self) -> Repair:
@@ -126,14 +128,15 @@ class Run:
 
     def _put(self, event: Event) -> None:
         decided_by = self._repair
-        while True:
-            try:
-                self._record.take_in([self._table.append(event)])
-                break
-            except WrittenMeanwhile:
-                self._take_news()
-                if replace(self._repair, sequence=decided_by.sequence) != decided_by:
-                    return  # It is decided again. Beats and events of other repairs change nothing.
+        with self._writing:
+            while True:
+                try:
+                    self._record.take_in([self._table.append(event)])
+                    break
+                except WrittenMeanwhile:
+                    self._take_news()
+                    if replace(self._repair, sequence=decided_by.sequence) != decided_by:
+                        return  # It is decided again. Beats and events of other repairs change nothing.
         self._waits_for = ""
         self._say(said(event, self._plan))
 
@@ -174,7 +177,7 @@ class Run:
 
 
 @contextmanager
-def beating(storage: str, repair_id: str, owner: str) -> Iterator[None]:
+def beating(storage: str, repair_id: str, owner: str, writing: threading.Lock) -> Iterator[None]:
     """Record as long as this lasts, in a thread of its own, that the process that runs a repair lives.
 
     Nothing is recorded while the repair's other events say so. It ends once another process has the repair.
@@ -183,9 +186,10 @@ def beating(storage: str, repair_id: str, owner: str) -> Iterator[None]:
         storage: ``storage.path``.
         repair_id: the repair's id.
         owner: this process, which owns the repair.
+        writing: held while this process records something.
     """
     stop = threading.Event()
-    thread = threading.Thread(target=_beat, args=(storage, repair_id, owner, stop), name="repair", daemon=True)
+    thread = threading.Thread(target=_beat, args=(storage, repair_id, owner, writing, stop), name="repair", daemon=True)
     thread.start()
     try:
         yield
@@ -194,18 +198,19 @@ def beating(storage: str, repair_id: str, owner: str) -> Iterator[None]:
         thread.join()
 
 
-def _beat(storage: str, repair_id: str, owner: str, stop: threading.Event) -> None:
+def _beat(storage: str, repair_id: str, owner: str, writing: threading.Lock, stop: threading.Event) -> None:
     table, record, last = None, Record(), 0
     while not stop.wait(BEAT_S):
         try:
-            table = table or RepairTable(storage, create=False)
-            record.take_in(table.news())
-            known = record.repairs[repair_id]
-            if not known.is_running or known.owner != owner:
-                return
-            if known.sequence == last:
-                record.take_in([table.append(Event(EventKind.BEAT, repair_id, *known.place, now_ms(), owner))])
-            last = record.repairs[repair_id].sequence
+            with writing:
+                table = table or RepairTable(storage, create=False)
+                record.take_in(table.news())
+                known = record.repairs[repair_id]
+                if not known.is_running or known.owner != owner:
+                    return
+                if known.sequence == last:
+                    record.take_in([table.append(Event(EventKind.BEAT, repair_id, *known.place, now_ms(), owner))])
+                last = record.repairs[repair_id].sequence
         except EventLogError:
             continue  # Somebody else was first, or the storage does not answer: the next beat tries again.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -255,6 +256,21 @@ def test_a_repair_records_that_it_runs_while_a_look_takes_long_and_nobody_takes_
     assert run(settings(tmp_path), PLAN, lambda _: None).phase is Phase.OVER
     assert ["is at work on it" in text for text in refused] == [True]
     assert EventKind.BEAT in kinds(tmp_path)
+
+
+def test_the_beats_of_a_repair_are_never_first_where_it_records_something_slowly(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "BEAT_S", 0.001)
+    append = RepairTable.append
+
+    def slowly(table: RepairTable, event: Event) -> Event:
+        if threading.current_thread() is threading.main_thread():
+            time.sleep(0.1)
+        return append(table, event)
+
+    monkeypatch.setattr(RepairTable, "append", slowly)
+    assert run(settings(tmp_path), PLAN, lambda _: None).phase is Phase.OVER
 
 
 def test_a_beat_or_another_repair_meanwhile_makes_nobody_decide_again(cluster: Cluster, tmp_path: Path) -> None:
