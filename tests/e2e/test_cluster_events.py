@@ -519,7 +519,7 @@ def test_the_offset_of_a_deleted_consumer_group_that_is_alive_again_is_found(
     assert f"the offset of consumer group {expected.key} for last-consumed-0" in finding.summary
 
 
-def test_of_ten_topics_in_one_outage_the_five_that_the_guard_holds_stay_alike(
+def test_of_two_topics_in_one_outage_the_one_that_the_guard_holds_stays_alike(
     lab: Cluster, watched: Watched, last_outage: list[ScenarioResult]
 ) -> None:
     guarded.assert_kept(lab, watched.job, last_outage[1])

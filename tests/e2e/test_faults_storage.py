@@ -53,7 +53,10 @@ def another_digit(path: Path) -> None:
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize("trouble", [Disk.full, Disk.read_only], ids=["full", "read-only"])
+@pytest.mark.parametrize(
+    "trouble",
+    [pytest.param(Disk.full, id="full"), pytest.param(Disk.read_only, marks=pytest.mark.release, id="read-only")],
+)
 def test_a_disk_that_takes_nothing_more_is_reported_and_costs_no_row(
     lab: Cluster,
     disk: Disk,

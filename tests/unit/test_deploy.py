@@ -226,6 +226,7 @@ def test_kubernetes_takes_what_the_chart_renders(tmp_path: Path, chosen: str) ->
     assert str(load(settings).storage.path) == "/data"
 
 
+@pytest.mark.release
 def test_the_values_of_the_page_make_a_job_with_tls_and_users_once_their_lines_are_turned_on(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "operate" / "kubernetes.md").read_text()
     (block,) = re.findall(r"(?s)```yaml\n(.*?\n)```\n", page)
