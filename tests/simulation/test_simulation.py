@@ -17,12 +17,12 @@ SCRIPTED = 400
 """Seeds of the histories of tests/simulation/kinds.py."""
 FIRST = range(0, HISTORIES // 2, CHUNK)
 """First seeds of the chunks; each seed is run as a healthy and as a faulty history. The test's name tells its seeds."""
-CHUNKS = [pytest.param(first, marks=[pytest.mark.release] if first >= HISTORIES // 4 else []) for first in FIRST]
+CHUNKS = [pytest.param(first, marks=[pytest.mark.release] if first >= HISTORIES // 8 else []) for first in FIRST]
 SCRIPTS = [
-    pytest.param(kinds.FIRST + first, marks=[pytest.mark.release] if first >= SCRIPTED // 2 else [])
+    pytest.param(kinds.FIRST + first, marks=[pytest.mark.release] if first >= SCRIPTED // 4 else [])
     for first in range(0, SCRIPTED, CHUNK)
 ]
-"""The second half of each belongs before a release."""
+"""The last three quarters of each belong before a release."""
 
 
 def hold(seeds: range, healthy: bool, alone: int = ALONE) -> list[World]:
