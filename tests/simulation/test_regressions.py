@@ -97,7 +97,7 @@ def test_what_waits_for_one_that_is_held_back_is_right_to_wait_only_where_that_i
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     history = SHRUNKEN["a value waits for one that is held back by a transaction whose outcome is reported of it"]
-    monkeypatch.setattr("tests.simulation.world.is_blocking", lambda _: False)
+    monkeypatch.setattr(World, "_holds_open", lambda *_: False)
     with pytest.raises(Violation, match="still pending"):
         World(history.profile).run(history.parsed())
 
