@@ -5,7 +5,7 @@ Those who judge a claim ask only this. `parallax.findings.incidents` fills and e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from parallax.findings.claim import Claim
 from parallax.findings.finding import Finding
@@ -106,6 +106,21 @@ class Groups:
             if len(at):
                 found.append((proven, at))
         return found
+
+    def free(self, place: TopicPartition, over: Sequence[Claim] | None = None) -> None:
+        """Let a partition's explained suspects be probed again.
+
+        A suspect is *explained* while a finding or another suspect is its cause. When that cause is over, the suspect
+        may still be true by itself.
+
+        Args:
+            place: the partition.
+            over: claims that are not true any more. Only suspects that one of these claims may have explained are
+                probed again. None frees all explained suspects of the partition.
+        """
+        for group, waiting in self.waiting.items():
+            if group.place == place:
+                waiting.free(over)
 
     def tidy(self) -> None:
         """Drop the groups of which nothing is left to ask, to report or to write."""

@@ -24,6 +24,7 @@ import numpy as np
 
 from parallax.findings.acknowledgement import is_by_a_person
 from parallax.findings.claim import Claim
+from parallax.findings.counting import Counting
 from parallax.findings.finding import (
     Finding,
     Repaired,
@@ -39,23 +40,18 @@ from parallax.findings.incident import (
     group_of,
     is_part_of_incident,
 )
-from parallax.findings.members import OPEN, WAITING, Array, MemberGroup, MemberRow, State
-from parallax.findings.proven import Proven, remembering
+from parallax.findings.members import WAITING, MemberGroup, MemberRow, State
+from parallax.findings.proven import Proven
 from parallax.findings.reports import Reports
 from parallax.findings.waiting import Waiting
-from parallax.kinds import TRANSACTION_KINDS, refines
-from parallax.model import NOBODY, FindingStatus, TopicPartition
+from parallax.kinds import TRANSACTION_KINDS
+from parallax.model import FindingStatus
 from parallax.moments import milliseconds
 
 ALONE = 16
 """Up to so many suspects, or findings, of a group are probed and reported one by one."""
 PAGES = 4
 """How many pages are asked about at the same time, over all partitions. Each accused broker has one at most."""
-
-
-def _says_more(one: MemberGroup, other: MemberGroup) -> bool:
-    """Whether one group says more about a transaction than the other."""
-    return refines(one.kind, other.kind) or (other.broker == NOBODY and one.broker != NOBODY)
 
 
 class Incidents:
@@ -82,12 +78,12 @@ class Incidents:
         repaired: Repaired = never_repaired,
     ) -> None:
         self._groups = groups
+        self._counting = Counting(groups)
         self._reports = Reports(groups, retry_s, alone, repaired)
         self._interval, self._retry_s, self._draw, self._alone = interval, retry_s, draw, alone
         self._pages: dict[int, Page] = {}
         self._last_page = 0
         self._alone_again: list[Claim] = []
-        self._over: dict[str, list[Claim]] = {}
         self._on_others: list[Claim] = []
         self._unwritten: list[MemberRow] = []
         self._becoming_part: list[MemberRow] = []
@@ -142,36 +138,7 @@ class Incidents:
         elif event.is_open and is_held(claim_of(event)):
             self._groups.singles.setdefault(group, {})[event.finding_id] = event
         if event.stands and event.kind in TRANSACTION_KINDS:
-            self._leave(claim_of(event), event.finding_id)
-
-    def _leave(self, claim: Claim, finding_id: str) -> None:
-        """Stop counting a transaction that has a finding of its own which says more about it."""
-        for proven, at in self._groups.counted(claim, finding_id, *OPEN, State.OVER):
-            self._let_go(proven, at)
-
-    def _let_go(self, proven: Proven, at: Array) -> None:
-        """Drop rows from what counted them, and suspect again what they explained."""
-        left = [proven.claim(row) for row in at.tolist()]
-        proven.leave(at)
-        self._end(proven.group, left)
-
-    def _is_counted_here(self, claim: Claim, group: MemberGroup, state: State) -> bool:
-        """Whether a proven transaction counts in a group: it counts once, where most is said about it."""
-        if not group.is_of_transactions:
-            return True
-        states = (*OPEN, State.SHOWN) if state is State.SHOWN else OPEN
-        others = [
-            one
-            for one in self._groups.counted(claim, claim.finding_id(self._groups.cluster_id), *states)
-            if one[0].group != group
-        ]
-        if state is State.SHOWN:
-            return not others
-        if not all(_says_more(group, proven.group) for proven, _ in others):
-            return False
-        for proven, at in others:
-            self._let_go(proven, at)
-        return True
+            self._counting.leave(claim_of(event), event.finding_id)
 
     def _add_incident(self, proven: Proven, event: Finding, now: float) -> None:
         if not is_by_a_person(event):
@@ -205,7 +172,7 @@ class Incidents:
             proven.resume(is_known=group in known)
         for finding in standing:
             if finding.kind in TRANSACTION_KINDS and not finding.is_incident:
-                self._leave(claim_of(finding), finding.finding_id)
+                self._counting.leave(claim_of(finding), finding.finding_id)
         for group, waiting in self._groups.waiting.items():
             there = [finding for finding in standing if finding.place == group.place]
             if not any(finding.is_incident for finding in there):
@@ -247,21 +214,6 @@ class Incidents:
         for proven in self._groups.proven.values():
             if proven.writing:
                 proven.writing, proven.retry_at = False, now + self._retry_s
-
-    def free(self, place: TopicPartition, over: Sequence[Claim] | None = None) -> None:
-        """Let a partition's explained suspects be probed again.
-
-        A suspect is *explained* while a finding or another suspect is its cause. When that cause is over, the suspect
-        may still be true by itself.
-
-        Args:
-            place: the partition.
-            over: claims that are not true any more. Only suspects that one of these claims may have explained are
-                probed again. None frees all explained suspects of the partition.
-        """
-        for group, waiting in self._groups.waiting.items():
-            if group.place == place:
-                waiting.free(over)
 
     # What is due.
 
@@ -338,15 +290,15 @@ class Incidents:
         self._done(page)
         if page.is_proven:
             proven = self._groups.proven_of(page.group)
-            here = self._moved(proven, page, outcomes, asked_ms)
-            counted, soon = self._counted_once(proven, page, here), now + self._retry_s
+            here = self._counting.moved(proven, page, outcomes, asked_ms)
+            counted, soon = self._counting.counted_once(proven, page, here), now + self._retry_s
             left = proven.judged(page, counted, asked_ms, soon)
             for claim in left.explained:
                 self._groups.waiting_of(group_of_claim(claim)).members.add([claim], State.EXPLAINED)
-            self._end(page.group, left.over)
+            self._counting.end(page.group, left.over)
             self._on_others += left.on_others
         else:
-            self._count(page, outcomes, asked_ms)
+            self._counting.count(page, outcomes, asked_ms)
             waiting = self._groups.waiting_of(page.group)
             judged = zip(waiting.located(page).tolist(), page.originals, outcomes, strict=True)
             self._alone_again += [claim for at, claim, one in judged if at >= 0 and one.state is State.ALONE]
@@ -355,44 +307,12 @@ class Incidents:
             waiting.end_round(now, self._retry_s, self._draw)
         self._groups.tidy()
 
-    def _moved(
-        self, proven: Proven, page: Page, outcomes: Sequence[MemberOutcome], asked_ms: int
-    ) -> list[MemberOutcome]:
-        """Count members of a page in the group that they are of by now; returns the outcomes of those that stay."""
-        nothing = MemberOutcome(State.UNDECIDED)
-        moves = [one.state in OPEN and one.group != page.group for one in outcomes]
-        if any(moves):
-            at = proven.located(page)[moves]
-            self._let_go(proven, at[at >= 0])
-            there = [one if is_other else nothing for one, is_other in zip(outcomes, moves, strict=True)]
-            self._count(page, there, asked_ms)
-            proven.round += page.is_sample  # What happened to some may have happened to all.
-        return [nothing if is_other else one for one, is_other in zip(outcomes, moves, strict=True)]
-
-    def _counted_once(self, proven: Proven, page: Page, outcomes: Sequence[MemberOutcome]) -> list[MemberOutcome]:
-        """Return the outcomes of a page of proven ones; one that another incident counts now is over in this one."""
-        found = list(outcomes)
-        for i, (at, claim) in enumerate(zip(proven.located(page).tolist(), page.originals, strict=True)):
-            is_new = at >= 0 and proven.members.rows["state"][at] not in OPEN and found[i].state in OPEN
-            if is_new and not self._is_counted_here(claim, page.group, found[i].state):
-                found[i] = MemberOutcome(State.OVER)
-        return found
-
-    def _end(self, group: MemberGroup, over: Sequence[Claim]) -> None:
-        """Suspect again what was explained by members that are not wrong any more, or are counted elsewhere."""
-        event = self._groups.proven_of(group).event
-        if not over or group.broker == NOBODY or event is None:
-            return
-        self.free(group.place, over)
-        self._over.setdefault(event.finding_id, []).extend(over)
-
     def over(self) -> dict[str, list[Claim]]:
         """Return by incident id the members that the incident has stopped counting since the last call, as claims.
 
         Suspects that such a member explained have to be judged again.
         """
-        over, self._over = self._over, {}
-        return over
+        return self._counting.over()
 
     def on_others(self) -> list[Claim]:
         """Return the suspects about other replicas that came up since the last call.
@@ -409,23 +329,6 @@ class Incidents:
             held.busy = False
         if isinstance(held, Proven):
             held.is_asked = True
-
-    def _count(self, page: Page, outcomes: Sequence[MemberOutcome], asked_ms: int) -> None:
-        """Count what is proven in its group: by the kind that it is, and the replica that it accuses."""
-        found: dict[tuple[MemberGroup, State], list[tuple[Claim, MemberOutcome]]] = {}
-        for claim, outcome in zip(page.originals, outcomes, strict=True):
-            is_known = outcome.state is not State.UNDECIDED
-            if is_known and outcome.group is not None and outcome.proof is not None:
-                told = replace(remembering(claim, outcome.proof), freed=claim.freed or page.is_proven)
-                found.setdefault((outcome.group, outcome.state), []).append((told, outcome))
-        for (group, state), part in found.items():
-            proven = self._groups.proven_of(group)
-            here = [(claim, one) for claim, one in part if self._is_counted_here(claim, group, state)]
-            proven.add([claim for claim, _ in here], state, asked_ms, again=True)
-            for claim, one in here if state in OPEN else ():
-                proven.see(proven.members.find(claim.suspect_id), one)
-            if state in OPEN:
-                proven.show([o.proof for o in outcomes if o.group == group and o.proof is not None])
 
     def few(self, alone: Mapping[MemberGroup, int]) -> list[Claim]:
         """Return the claims that leave their groups now, to be probed one by one.

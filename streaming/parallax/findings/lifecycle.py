@@ -368,11 +368,11 @@ class Lifecycle:
             if known is not None and not event.is_incident and explains_less(known, event):
                 # What a frozen replica shows does not change, even where another producer has written.
                 is_frozen = known.kind is FindingKind.READ_COMMITTED_FROZEN
-                self._incidents.free(event.place, None if is_frozen else [claim_of(known)])
+                self._groups.free(event.place, None if is_frozen else [claim_of(known)])
         elif event.is_incident or any(one.kind in TRANSACTION_KINDS for one in said):
-            self._incidents.free(event.place)
+            self._groups.free(event.place)
         elif over := [claim_of(one) for one in said if one.accused_key is not None]:
-            self._incidents.free(event.place, over)
+            self._groups.free(event.place, over)
 
     def _not_committed(self, error: str | None, now: Moment) -> None:
         self._error = error
