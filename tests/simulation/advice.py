@@ -215,6 +215,11 @@ class States:
         """Whether a replica was right in what a finding covers at any of these moments."""
         return any(is_right(said, broker, cluster, self.compacted) for cluster in self.clusters)
 
+    def was_only_late(self, said: Said, broker: int) -> bool:
+        """Whether a replica lacked, of the key that a finding names, nothing but what was written behind that."""
+        logs = ((cluster, cluster.replicas.get(broker)) for cluster in self.clusters)
+        return said.about == "key" and any(log is not None and _is_only_late(said, state, log) for state, log in logs)
+
 
 def is_wrong(said: Said, broker: int, cluster: Cluster, compacted: bool) -> bool:
     """Whether a replica is wrong in what a finding names, or in a transaction of its own that has to do with it."""
@@ -231,6 +236,19 @@ def is_wrong(said: Said, broker: int, cluster: Cluster, compacted: bool) -> bool
     if any(_lacks_what_it_superseded(said, truth, replica, wrong) for wrong in found):
         return True
     return any(properties.is_wrong_in(of_it, wrong) for wrong in found) or properties.misleads(of_it, cluster)
+
+
+def _is_only_late(said: Said, cluster: Cluster, replica: Replica) -> bool:
+    """Whether a replica shows no older record of a key than a finding names, and a newer one was written.
+
+    A cleaner that has taken the newer one for the sake of what was truncated since has a cause of its own. Such a
+    replica is right in what the finding says, and nobody is to copy it.
+    """
+    shown = oracle.newest_shown(replica, said.key), oracle.newest_uncommitted(replica, said.key)
+    is_newer = any(
+        record.key == said.key and record.offset > said.offset for record, _ in oracle.truth_of(cluster).records
+    )
+    return is_newer and not any(0 <= offset < said.offset for offset in shown)
 
 
 def _lacks_what_it_superseded(said: Said, truth: oracle.Truth, replica: Replica, wrong: oracle.Wrong) -> bool:
@@ -325,7 +343,8 @@ def _of_brokers(advice: Advice, said: Said, states: States) -> Iterator[str]:
     if said.everywhere and states.clusters[-1].lost:
         return
     for broker in sorted(advice.right | advice.first | advice.sources):
-        if not states.ever_right(said, broker):
+        is_copied = broker in advice.first | advice.sources
+        if not states.ever_right(said, broker) and (is_copied or not states.was_only_late(said, broker)):
             yield f"broker {broker} is called right and was wrong"
     for broker in sorted(advice.wrong | advice.copied | advice.leader):
         if said.accused is not None and not states.ever_wrong(said, broker):

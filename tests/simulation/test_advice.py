@@ -101,6 +101,19 @@ def test_each_lie_is_noticed(lie: str) -> None:
     assert lie in told(LIES[lie], KEPT, kept())
 
 
+def test_who_lacks_only_what_was_written_behind_it_is_right_in_it_and_no_source_of_a_copy() -> None:
+    c = kept()
+    assert c.write([(KEPT.key, 5)])
+    c.sync()
+    for broker in (1, 3):
+        log = c.replicas[broker]
+        log.batches = [batch for batch in log.batches if 5 not in {record.value for record in batch.records}]
+    lie = "broker 1 is called right and was wrong"
+    assert told(Advice(right=brokers(1)), KEPT, c) == []
+    assert lie in told(Advice(right=brokers(1), sources=brokers(1)), KEPT, c)
+    assert told(Advice(right=brokers(3)), KEPT, c) == [lie.replace("1", "3")], "it shows what was deleted"
+
+
 def test_all_share_it_where_those_that_do_not_are_yet_to_be_copied() -> None:
     c = kept()
     lie = "all replicas are said to share it, and broker 2 was right"

@@ -35,12 +35,23 @@ class Counting:
         self._over: dict[str, list[Claim]] = {}
 
     def leave(self, claim: Claim, finding_id: str) -> None:
-        """Stop counting a transaction that has a finding of its own which says more about it."""
+        """Stop counting a transaction that has a finding of its own. That says more about it.
+
+        Args:
+            claim: on the transaction.
+            finding_id: the finding's id.
+        """
         for proven, at in self._groups.counted(claim, finding_id, *OPEN, State.OVER):
             self._let_go(proven, at)
 
     def count(self, page: Page, outcomes: Sequence[MemberOutcome], asked_ms: int) -> None:
-        """Count what is proven in its group: by the kind that it is, and the replica that it accuses."""
+        """Count each proven member in its group, which follows from its kind and the replica that it accuses.
+
+        Args:
+            page: the members that were asked about.
+            outcomes: for each of them what the probe has shown.
+            asked_ms: when the probe was sent, milliseconds since 1970 UTC.
+        """
         found: dict[tuple[MemberGroup, State], list[tuple[Claim, MemberOutcome]]] = {}
         for claim, outcome in zip(page.originals, outcomes, strict=True):
             is_known = outcome.state is not State.UNDECIDED
@@ -59,7 +70,14 @@ class Counting:
     def moved(
         self, proven: Proven, page: Page, outcomes: Sequence[MemberOutcome], asked_ms: int
     ) -> list[MemberOutcome]:
-        """Count members of a page in the group that they are of by now; returns the outcomes of those that stay."""
+        """Count members of a page in the group that they are of by now. Of these, the returned outcomes are undecided.
+
+        Args:
+            proven: the group that has counted them so far.
+            page: the members that were asked about.
+            outcomes: for each of them what the probe has shown.
+            asked_ms: when the probe was sent, milliseconds since 1970 UTC.
+        """
         nothing = MemberOutcome(State.UNDECIDED)
         moves = [one.state in OPEN and one.group != page.group for one in outcomes]
         if any(moves):
@@ -71,7 +89,13 @@ class Counting:
         return [nothing if is_other else one for one, is_other in zip(outcomes, moves, strict=True)]
 
     def counted_once(self, proven: Proven, page: Page, outcomes: Sequence[MemberOutcome]) -> list[MemberOutcome]:
-        """Return the outcomes of a page of proven ones; one that another incident counts now is over in this one."""
+        """Return the outcomes of a page. A member that another incident counts by now is over in this one.
+
+        Args:
+            proven: the group that counts the page's members.
+            page: the members that were asked about.
+            outcomes: for each of them what the probe has shown.
+        """
         found = list(outcomes)
         for i, (at, claim) in enumerate(zip(proven.located(page).tolist(), page.originals, strict=True)):
             is_new = at >= 0 and proven.members.rows["state"][at] not in OPEN and found[i].state in OPEN
@@ -104,7 +128,12 @@ class Counting:
         self.end(proven.group, left)
 
     def end(self, group: MemberGroup, over: Sequence[Claim]) -> None:
-        """Suspect again what was explained by members that are not wrong any more, or are counted elsewhere."""
+        """Suspect again what some members had explained that are not wrong any more, or are counted elsewhere.
+
+        Args:
+            group: the group that counted them.
+            over: their claims.
+        """
         event = self._groups.proven_of(group).event
         if not over or group.broker == NOBODY or event is None:
             return
