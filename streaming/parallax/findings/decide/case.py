@@ -370,7 +370,8 @@ def shows_deleted(other: ReplicaAnswer, offset: int, bound: int) -> bool:
 def values_shown(case: ClaimCase) -> dict[Side, list[int]]:
     """Return by side the brokers whose replicas show the same value of the claim's key.
 
-    A replica is left out if its last stable offset is not past the claim's offset.
+    A replica is left out if its last stable offset is not past the claim's offset, but for where none is past it. There
+    all hold that offset open or have lost it, and they differ below.
 
     A probe may read a replica's records of the key only from some offset X on. If these show no value:
 
@@ -379,15 +380,15 @@ def values_shown(case: ClaimCase) -> dict[Side, list[int]]:
       is another side than "no value", because the replica may show a value below X.
     """
     shown: dict[int, Side] = {}
-    for answer in (case.accused, *case.others):
-        if answer.key is None or answer.last_stable_offset <= case.claim.offset:
-            continue
-        live = answer.key.live
-        if live is None and not answer.key.complete and answer.key.complete_from > case.claim.offset:
+    known = [(answer, answer.key) for answer in (case.accused, *case.others) if answer.key is not None]
+    past = [(answer, key) for answer, key in known if answer.last_stable_offset > case.claim.offset]
+    for answer, key in past or known:
+        live = key.live
+        if live is None and not key.complete and key.complete_from > case.claim.offset:
             continue
         shown[answer.broker] = value_shown(live)
-        if live is None and not answer.key.complete and answer.key.visible is None:
-            shown[answer.broker] = Side(Shows.NO_VALUE, answer.key.complete_from)
+        if live is None and not key.complete and key.visible is None:
+            shown[answer.broker] = Side(Shows.NO_VALUE, key.complete_from)
     return by_broker(shown)
 
 

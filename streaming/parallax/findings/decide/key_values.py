@@ -128,20 +128,25 @@ def _written_since(claim: Claim, keys: Sequence[KeyShown], lacked: int) -> bool:
     return len(newer) == len(keys) or any(shown.is_plain for shown in newer)
 
 
-def behind(case: ClaimCase) -> Decision | None:
+def behind(case: ClaimCase, up_to: float = FAR) -> Decision | None:
     """Return a pending decision if a replica shows a value that another lacks, and may still come to its deletion.
 
     None if there is no such replica, so that the values can be compared.
+
+    Args:
+        case: the claim about the record, with its answers.
+        up_to: values above this offset do not count (as for `latest_differs`).
     """
     accused = case.accused
     if accused.key is None:
         return None
     own = accused.key.live
     if own is None:
-        showing, lacking = [a for a in _decided(case) if _is_behind(a, accused) and _lacks(case, a)], [accused]
+        showing, lacking = [a for a in _decided(case) if _is_behind(a, accused) and _lacks(case, a, up_to)], [accused]
     else:
         ahead = [a for a in _decided(case) if own.offset < a.last_stable_offset and _is_behind(accused, a)]
-        showing, lacking = [accused], [a for a in ahead if shows_deleted(a, own.offset, a.last_stable_offset)]
+        showing = [accused] if own.offset <= up_to else []
+        lacking = [a for a in ahead if shows_deleted(a, own.offset, a.last_stable_offset)]
     if not showing or not lacking:
         return None
     lack = f"{names(lacking)} {verb(lacking, 'lack')}"
@@ -163,14 +168,16 @@ def _is_behind(showing: ReplicaAnswer, lacking: ReplicaAnswer) -> bool:
     return showing.last_stable_offset < lacking.cleaned_below
 
 
-def _lacks(case: ClaimCase, other: ReplicaAnswer) -> bool:
+def _lacks(case: ClaimCase, other: ReplicaAnswer, up_to: float = FAR) -> bool:
     """Whether the accused is past the other's live value, but shows neither it nor a later record of the key.
+
+    Values above ``up_to`` do not count.
 
     A value that was proven to be deleted does not count: the other replica is accused of showing it.
     """
     accused = case.accused
     theirs, key = other.live, accused.key
-    if theirs is None or key is None or not key.complete or theirs.offset < case.claim.deleted_at:
+    if theirs is None or key is None or not key.complete or not case.claim.deleted_at <= theirs.offset <= up_to:
         return False
     explained = key.visible is not None and key.visible.offset > theirs.offset
     return not explained and accused.log_start_offset <= theirs.offset < accused.last_stable_offset

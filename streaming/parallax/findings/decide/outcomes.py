@@ -202,7 +202,8 @@ def _outcome_without_record(case: ClaimCase) -> Decision:
     """Judge an accused that no longer holds the record: by the key's latest value, else by what was recorded."""
     claim = case.claim
     if case.accused.key is not None:
-        if (shown := _shown_by_the_key(case) or behind(case)) is not None:
+        up_to = _explained_up_to(case)
+        if (shown := _shown_by_the_key(case, up_to) or behind(case, up_to)) is not None:
             return shown
         if not case.accused.key.complete:
             return case.pending(case.accused.key_error or f"the log of broker {claim.broker} was not read as a whole")
@@ -223,7 +224,13 @@ def _outcome_without_record(case: ClaimCase) -> Decision:
     return case.not_held(gone, claim.first_offset)
 
 
-def _shown_by_the_key(case: ClaimCase) -> Decision | None:
+def _explained_up_to(case: ClaimCase) -> float:
+    """Return up to which offset a value may differ by the claim's transaction: what is above its end is newer."""
+    end = max(case.claim.marker_offset, case.end_read)
+    return end if end != UNKNOWN else FAR
+
+
+def _shown_by_the_key(case: ClaimCase, up_to: float) -> Decision | None:
     """Judge by the key: readers of the accused see a value where those of another see none, or the other way round.
 
     For a finding, that is still the wrong outcome. For a suspect it gives no direction: another replica may have missed
@@ -240,8 +247,6 @@ def _shown_by_the_key(case: ClaimCase) -> Decision | None:
     has_outcome = case.claim.kind in OUTCOME_KINDS or recorded is not None
     is_cut = has_lost_its_end(case, case.claim.broker)
     is_proven = case.live_only and not case.claim.freed and has_outcome and not is_cut
-    end = max(case.claim.marker_offset, case.end_read)
-    up_to = end if end != UNKNOWN else FAR
     differing = _differing_by_its_outcome(case, recorded, up_to) if is_proven else latest_differs(case, up_to=up_to)
     if differing is None or (recorded is None and not is_proven):
         return None

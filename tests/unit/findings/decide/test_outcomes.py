@@ -366,10 +366,11 @@ class TestOutcome:
     ) -> None:
         c = replace(self.c2a, key_hash_lo=7)
         for key, stable, after, found in (
-            (60, 100, 100, ClaimState.DISMISSED),
-            (60, 100, 101, ClaimState.PENDING),
-            (60, 61, 101, ClaimState.PENDING),
-            (60, 60, 101, ClaimState.DISMISSED),
+            (15, 100, 100, ClaimState.DISMISSED),
+            (15, 100, 101, ClaimState.PENDING),
+            (15, 16, 101, ClaimState.PENDING),
+            (15, 15, 101, ClaimState.DISMISSED),
+            (21, 100, 101, ClaimState.DISMISSED),  # It was written behind the transaction's end marker.
         ):
             lacking = shows(1, None, last_stable_offset=stable, stable_after=after)
             assert outcome_of(c, lacking, shows(2, record(key))) is found
