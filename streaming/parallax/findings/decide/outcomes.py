@@ -321,9 +321,8 @@ def unlike_outcomes(case: ClaimCase) -> Decision:
     """
     claim, accused = case.claim, case.accused
     if accused.last_stable_offset <= claim.offset:
-        return _undecided_again(case) or case.pending(
-            f"broker {accused.broker} has not decided offset {claim.offset} yet"
-        )
+        undecided = f"broker {accused.broker} has not decided offset {claim.offset} yet"
+        return _undecided_again(case) or case.pending(undecided)
     own, truth = _compared_outcomes(case)
     against = sorted(b for b, outcome in truth.items() if outcome != own)
     live = live_outcomes(case)
@@ -357,13 +356,12 @@ def _undecided_again(case: ClaimCase) -> Decision | None:
     if not case.live_only or case.absent or len(set(live_outcomes(case).values())) > 1:
         return None
     offset, broker = case.claim.offset, case.accused.broker
+    reason = f"the end marker by which broker {broker} had decided offset {offset} is cut"
     if is_beyond_all(case):
-        return case.dismissed(f"all logs end at offset {offset} or below it by now", Resolution.UNPROVEN)
-    if not has_lost_its_end(case, broker):
+        reason = f"all logs end at offset {offset} or below it by now"
+    elif not has_lost_its_end(case, broker):
         return None
-    return case.dismissed(
-        f"the end marker by which broker {broker} had decided offset {offset} is cut", Resolution.UNPROVEN
-    )
+    return case.dismissed(reason, Resolution.UNPROVEN)
 
 
 def _compared_outcomes(case: ClaimCase) -> tuple[str | None, dict[int, str]]:

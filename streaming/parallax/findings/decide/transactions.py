@@ -17,6 +17,7 @@ from parallax.findings.decide.case import (
     broker_list,
     names,
 )
+from parallax.findings.decide.endings import ended_by, live_outcome
 from parallax.findings.decide.lineage import (
     end_shown,
     has_lost_its_end,
@@ -130,6 +131,11 @@ def _of_a_truncated_log(case: ClaimCase) -> Decision:
     finding proved by it holds for no log any more. Then a state that all replicas share is no loss that has spread.
     """
     mark, is_gone = case.claim.marker_offset, rests_on(case) is Belongs.NO
+    if case.live_only and _is_ended_anew(case):
+        reason = (
+            f"another leader has written an end marker at offset {mark}, by which broker {case.accused.broker} goes"
+        )
+        return case.dismissed(reason, Resolution.UNPROVEN)
     claim = replace(case.claim, marker_offset=UNKNOWN, recorded=RecordedByViews(ends=case.claim.recorded.ends))
     case_without = replace(case, claim=claim, end_read=mark, end_replaced=is_gone)
     decision = transaction(case_without)
@@ -143,6 +149,18 @@ def _of_a_truncated_log(case: ClaimCase) -> Decision:
     if decision.verdict is not ClaimState.CONFIRMED or decision.kind in OPEN_KINDS:
         return decision
     return replace(decision.undirected, proof_truncated=is_gone)
+
+
+def _is_ended_anew(case: ClaimCase) -> bool:
+    """Whether the accused shows what another end marker says, which lies in its log where the claim's own lay.
+
+    The log is the same below that, so no other marker has ended the transaction.
+    """
+    claim, accused = case.claim, case.accused
+    end, epoch_end = accused.at(claim.marker_offset), accused.epoch_ends.get(claim.recorded.leader_epoch)
+    if not isinstance(end, MarkerShown) or end.producer_id != claim.producer_id or epoch_end != end.offset:
+        return False
+    return live_outcome(claim, accused) == ended_by(end.type)
 
 
 def _held(claim: Claim, answer: ReplicaAnswer) -> OpenTransaction | None:

@@ -375,6 +375,16 @@ class TestOutcome:
             lacking = shows(1, None, last_stable_offset=stable, stable_after=after)
             assert outcome_of(c, lacking, shows(2, record(key))) is found
 
+    def test_a_finding_is_over_where_another_leader_has_ended_the_transaction_so_at_the_same_offset(self) -> None:
+        c = replace(self.c2a, confirmed_at_ms=1, recorded=RecordedByViews(markers={1: "commit"}, leader_epoch=3))
+        frozen = replica(1, last_stable_offset=5, epoch_ends={3: 20})
+        for end, epoch_end, is_over in (("abort", 20, True), ("abort", 15, False), ("commit", 20, False)):
+            held = replace(marker(20, end), leader_epoch=4)
+            accused = holding(2, "aborted", markers=(held,), epoch_ends={3: epoch_end})
+            got = decide(c, answers(accused, frozen), live_only=True)
+            assert (got.verdict is ClaimState.DISMISSED) is is_over, got
+            assert not is_over or got.resolution is Resolution.UNPROVEN
+
     def test_two_recorded_outcomes_are_reported_as_over_when_the_accused_lacks_the_record(self) -> None:
         # Its log may have been replaced since by one that is right, and nothing that it shows is wrong.
         recorded = replace(self.c2a, recorded=RecordedByViews(outcomes={1: "committed", 2: "aborted", 3: "committed"}))
@@ -679,6 +689,13 @@ class TestUnlikeOutcomes:
         assert outcome_of(c, *cut[:2], silent(3), live_only=True) is ClaimState.PENDING
         others = [holding(b, outcome, epoch_ends={4: 15}) for b, outcome in ((1, "aborted"), (3, "committed"))]
         assert outcome_of(c, cut[1], *others, live_only=True) is ClaimState.PENDING, "the others differ"
+
+    def test_where_none_has_decided_the_record_any_more_values_below_it_differ_with_sides(self) -> None:
+        c = replace(self.c, broker=NOBODY, recorded=replace(self.c.recorded, ends={2: "20:4"}, pivot=2))
+        fields: dict[str, Any] = {"last_stable_offset": 10, "epoch_ends": {4: 15}}
+        got = decide(c, answers(shows(1, record(5), **fields), shows(2, None, **fields)), live_only=True)
+        assert verdict(got) == self.UNDIRECTED
+        assert got.sides == parsed({"value at offset 5": (1,), "no value": (2,)})
 
     def test_what_another_log_shows_is_no_difference_once_the_one_asked_last_lacks_it(self) -> None:
         other = holding(3, "committed", markers=(marker(10, "commit"),))
