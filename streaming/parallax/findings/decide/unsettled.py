@@ -128,7 +128,7 @@ def _one_key(case: ClaimCase, decision: Decision) -> Decision:
         return case.pending(f"what {names(unread)} shows of the key is not known: {unread[0].key_error}")
     before = claim.recorded.differed
     if before is not None:
-        if all(_newest(key) >= before.below for key in keys):
+        if all(_newest(claim, a) >= before.below for a in everyone):
             return case.dismissed("every replica shows what was written since of the key", Resolution.SUPERSEDED)
         if all(a.log_start_offset > before.newest for a in everyone):
             return case.dismissed("every log begins above what differed", Resolution.DELETED)
@@ -164,8 +164,14 @@ def _differ(stale: ReplicaAnswer, other: ReplicaAnswer) -> bool:
     return stale.live.offset < other.live.offset < stale.last_stable_offset
 
 
-def _newest(key: KeyShown) -> int:
-    return UNKNOWN if key.visible is None else key.visible.offset
+def _newest(claim: Claim, answer: ReplicaAnswer) -> int:
+    """Return the offset of the newest record of the key that a replica shows, or will show: nobody rolls it back.
+
+    A replica that is held back by a transaction holds such a record above its last stable offset.
+    """
+    shown = UNKNOWN if answer.key is None or answer.key.visible is None else answer.key.visible.offset
+    held = (o for o, record in answer.uncommitted.items() if record.key_hash == claim.key_text and record.is_plain)
+    return max([shown, *held])
 
 
 def _deletes(key: KeyShown, before: Differed) -> bool:

@@ -375,7 +375,7 @@ class TestOutcome:
             lacking = shows(1, None, last_stable_offset=stable, stable_after=after)
             assert outcome_of(c, lacking, shows(2, record(key))) is found
 
-    def test_a_finding_is_over_where_another_leader_has_ended_the_transaction_so_at_the_same_offset(self) -> None:
+    def test_a_finding_is_over_where_another_leader_has_ended_it_so_at_the_same_offset(self) -> None:
         c = replace(self.c2a, confirmed_at_ms=1, recorded=RecordedByViews(markers={1: "commit"}, leader_epoch=3))
         frozen = replica(1, last_stable_offset=5, epoch_ends={3: 20})
         for end, epoch_end, is_over in (("abort", 20, True), ("abort", 15, False), ("commit", 20, False)):

@@ -57,6 +57,16 @@ class TestAKey:
         one_behind = [*written[:2], shows(3, record(10, producer_id=-1))]
         assert found(of_value(), *one_behind).verdict is ClaimState.PENDING
 
+    @pytest.mark.parametrize(("outcome", "is_over"), [("none", True), ("committed", False)])
+    def test_ends_by_it_also_where_one_that_is_held_back_has_it_above(self, outcome: str, is_over: bool) -> None:
+        c, level = of_value(), {"high_watermark": 200, "log_end_offset": 200}
+        newer = record(100, outcome, producer_id=-1, key_hash=c.key_text)
+        written = [shows(b, newer, last_stable_offset=200, **level) for b in (1, 2)]
+        held_back = shows(3, record(10, producer_id=-1), last_stable_offset=50, uncommitted={100: newer}, **level)
+        got = ended(c, *written, held_back)
+        assert (got == (ClaimState.DISMISSED, Resolution.SUPERSEDED)) is is_over
+        assert is_over or got[0] is ClaimState.PENDING
+
     def test_of_which_they_show_otherwise_than_they_did_differs_still(self) -> None:
         older, newer = record(10, producer_id=-1), record(20, outcome="committed")
         got = found(of_value(), shows(1, newer), shows(2, older), shows(3, older))

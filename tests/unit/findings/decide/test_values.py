@@ -136,7 +136,7 @@ class TestResurrected:
             shown = [replace(shows(b, self.old), epoch_ends={3: end}, epochs_known=frozenset({3})) for b in (1, 2, 3)]
             assert decide(c, answers(*shown)).resolution is wanted
 
-    def test_a_value_that_all_show_has_not_healed_where_nobody_knows_of_which_log_the_tombstone_is(self) -> None:
+    def test_a_value_that_all_show_has_not_healed_if_nobody_knows_the_tombstones_log(self) -> None:
         c = replace(self.c, confirmed_at_ms=1, recorded=RecordedByViews(leader_epoch=3))
         shown = [replace(shows(b, self.old), epoch_ends={3: 60}) for b in (1, 2, 3)]
         got = decide(c, answers(*shown), live_only=True)
