@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from parallax import remedies
-from parallax.model import FindingKind, Rule, Severity
+from parallax.model import NOBODY, FindingKind, Rule, Severity
 from parallax.remedies import Case
 
 
@@ -582,3 +582,15 @@ def refines(new: FindingKind, old: FindingKind) -> bool:
         old: the kind that may be replaced; it is of the same family.
     """
     return KINDS[new].rank > KINDS[old].rank
+
+
+def tells_more(new: FindingKind, accused: int, old: FindingKind, accused_before: int) -> bool:
+    """Whether one verdict says more than another about the same cause: by its kind, or because it accuses a replica.
+
+    Args:
+        new: the kind of the verdict that may say more.
+        accused: the broker that it accuses; `NOBODY` if none.
+        old: the kind of the other verdict, of the same family.
+        accused_before: the broker that the other one accuses; `NOBODY` if none.
+    """
+    return refines(new, old) or accused_before == NOBODY != accused

@@ -14,13 +14,8 @@ from parallax.findings.groups import Groups
 from parallax.findings.held import MemberOutcome, Page
 from parallax.findings.members import OPEN, Array, MemberGroup, State
 from parallax.findings.proven import Proven, remembering
-from parallax.kinds import refines
+from parallax.kinds import tells_more
 from parallax.model import NOBODY
-
-
-def _says_more(one: MemberGroup, other: MemberGroup) -> bool:
-    """Whether one group says more about a transaction than the other."""
-    return refines(one.kind, other.kind) or (other.broker == NOBODY and one.broker != NOBODY)
 
 
 class Counting:
@@ -115,7 +110,8 @@ class Counting:
         ]
         if state is State.SHOWN:
             return not others
-        if not all(_says_more(group, proven.group) for proven, _ in others):
+        there = [proven.group for proven, _ in others]
+        if not all(tells_more(group.kind, group.broker, one.kind, one.broker) for one in there):
             return False
         for proven, at in others:
             self._let_go(proven, at)

@@ -9,8 +9,7 @@ to be probed one by one. A proven member moves to another group if a later probe
 Members get no events of their own. What is known of each is a row of the table ``members``, which is written with the
 events. A start reads the rows, so that an incident counts what it counted before.
 
-Transactions are grouped only once they have ended. Each transaction is counted by one incident, or is a finding by
-itself, whichever says most about it.
+Transactions are grouped only once they have ended. Which incident counts a member: `parallax.findings.counting`.
 """
 
 from __future__ import annotations

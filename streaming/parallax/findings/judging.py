@@ -42,7 +42,7 @@ from parallax.findings.shown import Shown
 from parallax.findings.summary import blocked_at
 from parallax.findings.tasks import Task, Tasks
 from parallax.findings.who_led import WhoLed
-from parallax.kinds import KEY_KINDS, KINDS, OPEN_KINDS, TOMBSTONE_KINDS, TRANSACTION_KINDS, refines
+from parallax.kinds import KEY_KINDS, KINDS, OPEN_KINDS, TOMBSTONE_KINDS, TRANSACTION_KINDS, refines, tells_more
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus
 from parallax.moments import milliseconds
 from parallax.sides import (
@@ -550,7 +550,7 @@ def _says_it(known: Finding | None, claim: Claim) -> bool:
 
 def _says_more(decision: Decision, known: Finding) -> bool:
     """Whether a verdict refines a finding: by its kind, or by accusing where nobody was accused."""
-    return refines(decision.kind, known.kind) or (known.broker == NOBODY and decision.accused != NOBODY)
+    return tells_more(decision.kind, decision.accused, known.kind, known.broker)
 
 
 __all__ = ["Judging", "Later", "Unchanged"]

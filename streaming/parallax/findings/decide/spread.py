@@ -217,7 +217,7 @@ def _healed(case: ClaimCase, decision: Decision, *, is_lost: bool) -> Decision:
     if claim.broker != NOBODY and is_proof_replaced(case):
         reason = f"{decision.reason}; what had proven the other value wrong was truncated"
         return replace(decision, reason=reason, resolution=Resolution.UNPROVEN)
-    if claim.kind in TOMBSTONE_KINDS and is_wrong(claim, case.accused):
+    if KINDS[claim.kind].wrong is Wrong.OLDER and is_wrong(claim, case.accused):
         reason = f"{decision.reason}; whether the tombstone at offset {claim.offset} is of the current log is not known"
         return replace(decision, reason=reason, resolution=Resolution.INCOMPARABLE)
     if is_lost:
