@@ -73,8 +73,8 @@ def _diverged(page: build.Dashboard) -> build.Dashboard:
         )
         .with_panel(
             number(
-                "Agreed, unproven",
-                "Divergences that are not seen any more, though nothing proves that what is shown is right.",
+                "Unsettled",
+                "Divergences that are not proven any more, though nothing proves that what is shown is right.",
                 or_none(f"sum({unsettled})"),
                 ANY_IS_ODD,
                 runbook="parallaxdivergenceunsettled",

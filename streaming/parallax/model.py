@@ -289,7 +289,7 @@ class FindingStatus(StrEnum):
     SPREAD = "spread"
     """All replicas show what the accused showed, and it is wrong: the loss is complete."""
     UNSETTLED = "unsettled"
-    """The replicas differed and now show the same, and nothing has proven that this is right."""
+    """Replicas differed. What they show now proves none of them wrong, and nothing has proven that all are right."""
     ACKNOWLEDGED = "acknowledged"
     """It is open, and a person has said that no more alarm is wanted about it, and why."""
     RESOLVED = "resolved"

@@ -84,7 +84,7 @@ class Advice:
         condition: of these one is to be found right before anything else of it is done.
         assigned: the replicas of each assignment that is printed, in order.
         everywhere: all replicas show what is wrong.
-        unsettled: those that differed show the same, and it is said that this may be what is wrong.
+        unsettled: none is proven wrong any more, and it is said that one may be still.
         exposed: the finding says that consumers of the leader meet it.
         only: what is advised besides, only where a broker is found right, by that broker.
     """
@@ -161,7 +161,7 @@ def read(
     everywhere = any(re.search("all replicas share it|of every replica", sentence) for sentence in sentences)
     everywhere &= not found.get("open")
     named = {name: frozenset(brokers) for name, brokers in found.items()}
-    unsettled = any("If that is what is wrong" in sentence for sentence in sentences)
+    unsettled = any("If one still is" in sentence for sentence in sentences)
     said = Advice(**named, assigned=tuple(replicas), everywhere=everywhere, unsettled=unsettled, exposed=exposed)
     return replace(said, only=only or {})
 

@@ -190,15 +190,19 @@ def _is_noticed(taken: Taken, replica: Replica) -> bool:
 def must_be_found_early(cluster: Cluster, shown: Shown) -> list[Divergence]:
     """The missed end markers that are found by their absence, before anything has stood still for long."""
     truth = Truth(cluster.history)
-    return [d for replica in cluster.replicas.values() for d in _unmarked(truth, replica, shown)]
+    begun = max(replica.log_start for replica in cluster.replicas.values())
+    return [d for replica in cluster.replicas.values() for d in _unmarked(truth, replica, shown, begun)]
 
 
-def _unmarked(truth: Truth, replica: Replica, shown: Shown) -> list[Divergence]:
-    """Markers that another replica was read to show, of transactions that were read to be open on this one."""
+def _unmarked(truth: Truth, replica: Replica, shown: Shown, begun: int) -> list[Divergence]:
+    """Markers that another replica was read to show, of transactions that were read to be open on this one.
+
+    Below the largest log start nothing is compared: there what one lacks may have been deleted.
+    """
     markers = {m for b, seen in shown.markers.items() if b != replica.id for m in seen}
-    begun = shown.transactional.get(replica.id, set()) if replica.id not in shown.skipped else set()
+    open_here = shown.transactional.get(replica.id, set()) if replica.id not in shown.skipped else set()
     return [
         Divergence(frozenset({"marker_missing", "read_committed_frozen"}), replica.id, pid, frozenset({first}))
         for (pid, first), t in missed_markers(truth, replica).items()
-        if (pid, t.marker) in markers and (pid, first) in begun and first >= shown.known_from
+        if (pid, t.marker) in markers and (pid, first) in open_here and first >= shown.known_from and t.marker >= begun
     ]

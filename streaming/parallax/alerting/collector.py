@@ -382,7 +382,7 @@ def _findings(snapshot: Snapshot) -> Iterator[Metric]:
     yield _gauge(
         "open_findings",
         "Open divergences without the acknowledged ones. confirmed: replicas differ. spread: all replicas are "
-        "wrong by now. unsettled: they agree by now, and nothing proves that they are right.",
+        "wrong by now. unsettled: none is proven wrong any more, and nothing proves that all are right.",
         _OPEN,
         _by_status(status.open),
     )

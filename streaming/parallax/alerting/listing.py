@@ -37,7 +37,7 @@ class FindingState(StrEnum):
     """Consumers of the leader get what the accused shows (`parallax.findings.finding.Finding.exposed`)."""
     CONFIRMED = "confirmed"
     UNSETTLED = "unsettled"
-    """The replicas agree by now, and nothing has proven that they agree on what is right."""
+    """No replica is proven wrong any more, and nothing has proven that all are right."""
     WARNING = "warning"
     """Confirmed, and of a kind that pages nobody: only ``marker_missing``, after which the alert is named."""
 
@@ -75,7 +75,7 @@ def headline(state: FindingState, finding: Finding) -> str:
     broker, kind, place = broker_label(finding.broker), finding.kind, finding.place.name
     if state is FindingState.UNSETTLED:
         whose = f", broker {broker}" if broker else ""
-        return f"Replicas of {place} agree again; nothing proves them right ({kind}{whose})"
+        return f"Replicas of {place} differed; nothing proves one wrong or right now ({kind}{whose})"
     adds = ALARMS[state].adds.format(is_="is" if is_sure(finding) else "may be")
     if not broker:
         if state is FindingState.SPREAD:

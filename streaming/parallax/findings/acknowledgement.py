@@ -144,7 +144,7 @@ class Gravity:
         """Return in what this extent is worse than ``known``, an earlier one; empty if it is not.
 
         Each entry is a clause for people, e.g. ``it counts 40, not 20``.
-        If this extent is unsettled (the replicas agree again), only a higher count is worse.
+        If this extent is unsettled (no replica is proven wrong any more), only a higher count is worse.
         """
         more = sorted(self.alike - known.alike) if known.alike else []
         has_spread = self.status is FindingStatus.SPREAD

@@ -15,6 +15,8 @@ from parallax.model import NOBODY, UNKNOWN
 from parallax.sides import Shows, Side
 
 _NOT_LISTED = "no coordinator lists the producer: its transactional id has expired, or DESCRIBE on it is not granted"
+NOT_ASKED = "not asked"
+"""Instead of an error, where a replica was not asked for its open transactions."""
 COMMITTED = "committed"
 ABORTED = "aborted"
 
@@ -389,6 +391,12 @@ class Answers:
     pivot: int = NOBODY
     assigned: tuple[int, ...] = ()
     leader_epoch: int = UNKNOWN
+
+    @property
+    def are_whole(self) -> bool:
+        """Whether all replicas are in sync and have answered all that they were asked."""
+        errors = {error for a in self.replicas.values() for error in (a.error, a.open_error, a.key_error)}
+        return set(self.isr) >= self.replicas.keys() and errors <= {None, NOT_ASKED}
 
     def logs(self, of: Iterable[ReplicaAnswer], *, is_whole: bool) -> Logs:
         """Return one `Logs` of some replicas, which says whether a record is of the current log.

@@ -142,7 +142,9 @@ def _now(known: Grounds) -> str:
             return f"Consumers of {brokers_text(sharing)} {known.consumers}. {unknown}" if sharing else unknown
         return f"Consumers of every replica {known.consumers}."
     if is_unsettled(finding):
-        return f"The replicas that differed show the same. If that is what is wrong, consumers {known.consumers}."
+        return (
+            f"What the replicas show now proves none of them wrong. If one still is, its consumers {known.consumers}."
+        )
     if finding.broker == NOBODY:
         if finding.exposed:
             return f"One of the sides leads. Whether consumers read the wrong one is not known: they {known.consumers}."
@@ -181,7 +183,7 @@ def _after(known: Grounds) -> str:
         silent = f", unless it is of {one_of(known.silent)}" if known.silent else ""
         return f"No election is known to change anything{silent}."
     if is_unsettled(known.finding):
-        return "No election between the replicas that differed is known to change anything: they show the same."
+        return "What an election would change is not known: nothing proves which replica is right."
     if known.finding.broker == NOBODY:
         return f"After an election another side may lead: consumers {known.consumers}."
     if known.leads not in (Leads.ACCUSED, Leads.ALIKE):

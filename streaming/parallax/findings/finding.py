@@ -14,6 +14,7 @@ from parallax.findings.alike import beside, is_exposed, variant_of
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, RecordedByViews
 from parallax.findings.decide import Decision, Resolution, differed
+from parallax.findings.decide.case import UNSETTLED
 from parallax.findings.effect import remembered
 from parallax.findings.ended import NO_REPAIR, EndText, Repairs, dismissed, resolved
 from parallax.findings.proving import PROVEN_BY, ProvingRecord
@@ -366,9 +367,9 @@ def was_spread(finding: Finding) -> bool:
 
 
 def is_unsettled(finding: Finding) -> bool:
-    """Whether the finding is unsettled: the replicas agreed at the last probe, and nothing proves them right."""
+    """Whether the finding is unsettled: the last probe proved no replica wrong any more, nor all right."""
     if finding.status is FindingStatus.ACKNOWLEDGED:
-        return bool(evidence_of(finding).get("resolution") == Resolution.AGREED)
+        return evidence_of(finding).get("resolution") in UNSETTLED
     return finding.status is FindingStatus.UNSETTLED
 
 

@@ -260,9 +260,8 @@ class HeldMembers:
         rows = self.members.rows
         for row, outcome in zip(at, outcomes, strict=True):
             if row >= 0:
-                lone, gone, agreed, proven = outcome.counts
-                rows["lone"][row], rows["gone"][row] = min(lone, _MANY), min(gone, _MANY)
-                rows["agreed"][row], rows["proven"][row] = min(agreed, _MANY), proven
+                for name, count in outcome.counts._asdict().items():
+                    rows[name][row] = count if name == "proven" else min(count, _MANY)
 
 
 def may_be_explained(rows: Array, one: Claim) -> Array:

@@ -84,8 +84,8 @@ class Tally:
         ended: by `Resolution`, how many members are over.
         lowest: the lowest offset at which a member is wrong; -1 where none is.
         highest: the highest offset at which a member is wrong; -1 where none is.
-        status: spread if all counted members have spread; unsettled if the replicas agree again about all of them,
-            without proof of what is right; else confirmed.
+        status: spread if all counted members have spread; unsettled if no replica is proven wrong any more in any of
+            them, without proof of what is right; else confirmed.
         shown: how many members were over already when they were found: only recorded answers prove them.
         in_part: how many members findings explain in part. They are not counted until those findings have ended.
         on_all: whether some counted member has spread: every replica shows it wrongly, and so does the leader.
@@ -236,7 +236,7 @@ def _onsets(before: Mapping[str, Any], singles: Iterable[Finding]) -> dict[int, 
 def is_led(tally: Tally, *, shows: bool) -> bool:
     """Whether the leader shows its consumers something that an incident counts.
 
-    It does if a counted member has spread. It does not if the replicas agree again about all.
+    It does if a counted member has spread. It does not if no replica is proven wrong in any of them any more.
 
     Args:
         tally: how many members the incident counts.

@@ -56,6 +56,8 @@ from parallax.sides import (
 
 _ENDINGS = (Shows.OPEN, Shows.ENDED)
 """What the sides of a finding on a transaction say, other than values of its key."""
+_DOUBTFUL_PROBES = 2
+"""How many probes in a row must decide nothing of a finding. What is being written is decided in the next one."""
 _GONE_PROBES = 2
 """How many probes must say that a partition is gone. A broker that has just started may not know it yet."""
 
@@ -233,7 +235,7 @@ class Judging:
             if standing(decision.sides) == answers.replicas.keys():
                 decision = self._causes.explained_meanwhile(task, claim, decision, before)
             decision = self._causes.explained_as_reported(task, claim, decision, before)
-        return claim, decision, answers, leans_on
+        return claim, self._doubted(task, claim, decision, answers), answers, leans_on
 
     def event(
         self, task: Task, answers: Answers, before: Sequence[Finding], at: datetime
@@ -348,7 +350,8 @@ class Judging:
     def _by_word(self, decision: Decision, known: Finding) -> Decision:
         """Return the decision on replicas that agree on what nobody has proven; a person's word may have ended that."""
         names_nobody = known.stands and known.broker == NOBODY
-        if not decision.is_unsettled or not names_nobody or not self._repaired(known).mended:
+        agree = decision.is_unsettled and decision.resolution is not Resolution.DOUBTFUL
+        if not agree or not names_nobody or not self._repaired(known).mended:
             return decision
         return replace(decision, resolution=Resolution.BY_WORD)
 
@@ -381,6 +384,25 @@ class Judging:
         if in_a_row < KINDS[decision.kind].agreeing:
             return replace(decision, verdict=ClaimState.PENDING, reason=f"{decision.reason}; asked once more")
         return decision
+
+    def _doubted(self, task: Task, claim: Claim, decision: Decision, answers: Answers) -> Decision:
+        """Return the decision on a finding, which is unsettled once probes after an election have decided nothing.
+
+        What was proven of a log holds until another leader is elected, for without one no log is truncated. Then what
+        had proven it may be gone, and whoever was proven wrong is accused only if a probe proves it again. What has
+        spread stays so.
+        """
+        name = task.finding_id or task.claim.suspect_id
+        if decision.verdict is ClaimState.CONFIRMED:
+            self._ledger.note_proven(name, answers.leader_epoch)
+        is_found = task.finding_id is not None and not claim.spread
+        is_undecided = decision.verdict is ClaimState.PENDING and not task.counts.agreed
+        was_elected = self._ledger.proven_in(name) < answers.leader_epoch
+        is_doubtful = is_found and is_undecided and was_elected and answers.are_whole
+        task.counts = task.counts._replace(doubtful=task.counts.doubtful + 1 if is_doubtful else 0)
+        if task.counts.doubtful < _DOUBTFUL_PROBES:
+            return decision
+        return replace(decision, verdict=ClaimState.DISMISSED, resolution=Resolution.DOUBTFUL)
 
 
 def _of_the_one_asked_instead(claim: Claim, decision: Decision, answers: Answers) -> Decision:

@@ -72,6 +72,7 @@ class FindingLedger:
         """The events by which findings ended, by id; those of the last `ENDED`."""
         self._lacked: OrderedDict[tuple[str, int], int] = OrderedDict()
         self._cut: OrderedDict[tuple[str, tuple[Place, ...]], None] = OrderedDict()
+        self._proven_in: OrderedDict[str, int] = OrderedDict()
         self._otherwise: dict[str, dict[int, datetime]] = {}
         self._standing: dict[str, Finding] = {}
         self._handled: OrderedDict[str, Handled] = OrderedDict()
@@ -201,6 +202,25 @@ class FindingLedger:
             proofs: the places that together prove it (`Claim.proofs`).
         """
         return (name, proofs) in self._cut
+
+    def note_proven(self, name: str, leader_epoch: int) -> None:
+        """Remember in which leader epoch a probe has proven a finding; `proven_in` returns it.
+
+        It is remembered until the process ends, or until many newer ones were added.
+
+        Args:
+            name: id of the finding; for a member of an incident, id of its suspect.
+            leader_epoch: the leader's epoch when the replicas were asked.
+        """
+        _remember(self._proven_in, name, leader_epoch)
+
+    def proven_in(self, name: str) -> int:
+        """Return the leader epoch in which this process has last proven a finding; -1 where it is not known.
+
+        Args:
+            name: id of the finding; for a member of an incident, id of its suspect.
+        """
+        return self._proven_in.get(name, UNKNOWN)
 
     def note_otherwise(self, finding_id: str, brokers: Iterable[int], at: datetime) -> None:
         """Remember that brokers were seen to show otherwise than the accused of a finding; `otherwise` returns it.

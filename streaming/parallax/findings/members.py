@@ -105,6 +105,7 @@ MEMBER = np.dtype(
         ("gone", "u1"),
         ("agreed", "u1"),
         ("proven", "u4"),
+        ("doubtful", "u1"),
         ("freed", "?"),
         ("again", "?"),
         ("asked_ms", "i8"),
@@ -166,12 +167,14 @@ class Counts(NamedTuple):
         gone: how many probes in a row found that the claim's topic, partition or replica no longer exists.
         agreed: how many probes in a row have confirmed what ``proven`` says.
         proven: a checksum of what the last probe confirmed; 0 if it confirmed nothing.
+        doubtful: how many probes in a row have decided nothing of a finding since an election, by all replicas.
     """
 
     lone: int = 0
     gone: int = 0
     agreed: int = 0
     proven: int = 0
+    doubtful: int = 0
 
 
 NO_COUNTS = Counts()

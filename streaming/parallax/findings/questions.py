@@ -49,6 +49,7 @@ from typing import Any, TypeVar
 from parallax.evidence.atoms import EpochEnd, has_entry
 from parallax.findings.answers import (
     COMMITTED,
+    NOT_ASKED,
     Answers,
     CoordinatorAnswer,
     KeyShown,
@@ -380,7 +381,7 @@ def reading(broker: int, wants: Wants) -> Generator[Request, Any, ProbeReading]:
     """
     marks: Marks = yield Ends()
     opened, after = None, marks
-    open_error: str | None = "not asked"
+    open_error: str | None = NOT_ASKED
     if wants.producers:
         listed = yield Producers()
         opened, open_error = (None, listed) if isinstance(listed, str) else (listed, None)

@@ -9,7 +9,7 @@ from parallax.counts import agreed, brokers_text, counted
 from parallax.findings.alike import is_exposed, variant_of
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim
-from parallax.findings.decide import Decision
+from parallax.findings.decide import Decision, Resolution
 from parallax.findings.internal_keys import key_in_words
 from parallax.findings.members import MemberGroup
 from parallax.kinds import (
@@ -140,16 +140,37 @@ def spread(claim: Claim, decision: Decision, variant: str = Variant.PLAIN) -> st
     )
 
 
-_UNSETTLED = (
+_AGREED = (
     "{reason}. Nothing has proven that this is right: while the replicas of {partition} differed, no side was, and one "
     "may have been copied from another since. Compare it with the system that wrote it."
 )
 
 
+_DOUBTFUL = (
+    "{reason}. Broker {broker} of {partition} was proven wrong before. All replicas answer in sync, and what they show "
+    "now proves neither that it still is nor that it is right."
+)
+_DOUBTFUL_WITHOUT_DIRECTION = (
+    "{reason}. Replicas of {partition} differed before. All answer in sync, and what they show now proves neither that "
+    "they still do nor that all are right."
+)
+
+
 def unsettled(claim: Claim, decision: Decision) -> str:
-    """Say in a sentence that the replicas agree now, perhaps on something wrong."""
-    reason = decision.reason[:1].upper() + decision.reason[1:]
-    return _UNSETTLED.format(reason=reason, partition=f"{claim.topic}-{claim.partition}")
+    """Say in a sentence that no replica is proven wrong any more, and that nothing proves all of them right.
+
+    Args:
+        claim: what was claimed while one was.
+        decision: says whether the replicas agree by now, or why nothing is proven.
+    """
+    text = _AGREED
+    if decision.resolution is Resolution.DOUBTFUL:
+        text = _DOUBTFUL if claim.broker != NOBODY else _DOUBTFUL_WITHOUT_DIRECTION
+    return text.format(
+        reason=decision.reason[:1].upper() + decision.reason[1:],
+        partition=f"{claim.topic}-{claim.partition}",
+        broker=claim.broker,
+    )
 
 
 def incident(
@@ -162,7 +183,7 @@ def incident(
         count: how many keys or transactions have been proven.
         offsets: the lowest and the highest offset of their records.
         waiting: how many suspects of the group have no verdict yet.
-        status: confirmed, spread (all replicas are wrong), or unsettled (they agree, perhaps on something wrong).
+        status: confirmed, spread (all replicas are wrong), or unsettled (none is proven wrong or right any more).
         is_exposed: whether the accused leads, or a replica that shows the same.
     """
     partition = group.place.name
@@ -193,7 +214,7 @@ def seen_of_many(group: MemberGroup, status: FindingStatus, *, is_exposed: bool)
 
     Args:
         group: the kind, the partition and the accused of the incident.
-        status: confirmed, spread (all replicas are wrong), or unsettled (they agree, perhaps on something wrong).
+        status: confirmed, spread (all replicas are wrong), or unsettled (none is proven wrong or right any more).
         is_exposed: whether the accused leads, or a replica that shows the same.
     """
     consumers = effect_of(group.kind, variant_of_many(group)).consumers
@@ -209,11 +230,11 @@ def seen_of_many(group: MemberGroup, status: FindingStatus, *, is_exposed: bool)
 
 
 _UNSETTLED_MANY = (
-    "The replicas of {partition} show the same again for {counted} of which they did not (offsets {lowest} to "
-    "{highest}), and nothing has proven which of them was right. Compare them with the system that wrote them."
+    "Replicas of {partition} differed in {counted} (offsets {lowest} to {highest}). What they show now proves none of "
+    "them wrong, and nothing has proven which was right. Compare them with the system that wrote them."
 )
 
-_UNSETTLED_NOW = "The replicas show the same again, and nothing has proven which of them was right."
+_UNSETTLED_NOW = "What the replicas show now proves none of them wrong, and nothing has proven which was right."
 
 
 _DIFFERED_MANY = "The replicas of {partition} differed in {counted} (offsets {lowest} to {highest})."

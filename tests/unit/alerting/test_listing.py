@@ -9,6 +9,7 @@ import pytest
 
 from parallax.alerting.listing import FindingState, headline, over_in_words, what_came_of_it
 from parallax.findings.decide import Resolution
+from parallax.findings.decide.case import UNSETTLED
 from parallax.findings.in_brief import Seen, seen, was_in_words
 from parallax.kinds import Variant
 from parallax.model import NOBODY, FindingKind, FindingStatus
@@ -56,7 +57,7 @@ def test_where_nobody_is_accused_it_names_the_kind_and_no_broker(state: FindingS
 def test_of_replicas_that_agree_by_now_nothing_is_said_to_stand() -> None:
     said = headline(FindingState.UNSETTLED, finding())
     assert said == (
-        "Replicas of orders-0 agree again; nothing proves them right (deleted_record_resurrected, broker 2)"
+        "Replicas of orders-0 differed; nothing proves one wrong or right now (deleted_record_resurrected, broker 2)"
     )
 
 
@@ -93,7 +94,7 @@ def test_that_replicas_differ_is_in_the_past_once_none_is_known_to_differ() -> N
     assert said == "Replicas of orders-0 differed; no replica is known to be right (content_mismatch)"
 
 
-@pytest.mark.parametrize("how", [how for how in Resolution if how not in (Resolution.AGREED, Resolution.SPREAD)])
+@pytest.mark.parametrize("how", [how for how in Resolution if how not in (Resolution.SPREAD, *UNSETTLED)])
 def test_what_is_resolved_says_in_its_first_line_how_it_ended(how: Resolution) -> None:
     of_it = evidence({}, resolution=str(how), reason="broker 2 holds no replica of orders-0 any more")
     ended = finding(status=FindingStatus.RESOLVED, evidence=of_it)

@@ -389,7 +389,7 @@ class TestGroups:
         (event,) = life.open
         assert (event.status, event.severity, event.exposed) == (FindingStatus.UNSETTLED, Severity.WARNING, False)
         assert tally_of(event).count == 100
-        assert "nothing has proven which of them was right" in event.summary
+        assert "nothing has proven which was right" in event.summary
         life.after(RECHECK_S, unlike)
         assert [(e.status, e.severity) for e in life.open] == [(FindingStatus.CONFIRMED, Severity.CRITICAL)]
         life.after(RECHECK_S, written_since)

@@ -11,6 +11,7 @@ from parallax.alerting.listing import FindingState, headline
 from parallax.findings.answers import Answers, ReplicaAnswer
 from parallax.findings.claim import Claim, RecordedByViews
 from parallax.findings.decide import ClaimState, Decision, Resolution, decide
+from parallax.findings.decide.case import UNSETTLED
 from parallax.findings.ended import Repairs, resolved
 from parallax.findings.explain import explain
 from parallax.findings.exposure import Led
@@ -254,7 +255,7 @@ def test_the_end_of_a_difference_without_direction_names_nobody_and_not_what_was
 ) -> None:
     c = about_key(FindingKind.VISIBILITY_MISMATCH, broker=NOBODY)
     ended = Decision(ClaimState.DISMISSED, c.kind, "broker 1 does not hold offset 50 any more", resolution=resolution)
-    stays_open = resolution in (Resolution.SPREAD, Resolution.AGREED)
+    stays_open = resolution in (Resolution.SPREAD, *UNSETTLED)
     answers = Answers({}, asked_at_ms=1_702_425_790_000)
     over = "" if stays_open else resolved(c, ended, answers).text
     assert stays_open or "broker 1 did not hold offset 50 any more, asked 2023-12-13 00:03:10Z" in over

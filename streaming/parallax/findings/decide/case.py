@@ -38,6 +38,10 @@ class Resolution(StrEnum):
     """The replicas that differed show the same again. Nothing ever proved which side was right, so all may be wrong. It
     is not over: it stays reported.
     """
+    DOUBTFUL = "doubtful"
+    """What had proven it may have been truncated in an election. What all replicas show since proves neither that one
+    is still wrong nor that all are right. It is not over: it stays reported.
+    """
     BY_WORD = "repaired_by_word"
     """All replicas show the same again, after a replica was copied from one that a person says is right. Nothing proved
     that one right.
@@ -65,6 +69,10 @@ class Resolution(StrEnum):
     """The finding is still true, and an incident reports it as one of many (`parallax.findings.incident`)."""
     GONE = "object_gone"
     """The topic, the partition or the replica is gone."""
+
+
+UNSETTLED = frozenset({Resolution.AGREED, Resolution.DOUBTFUL})
+"""Resolutions that leave a finding open without a proof that any replica is wrong now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +191,8 @@ class Decision:
 
     @property
     def is_unsettled(self) -> bool:
-        """Whether replicas that differed agree again, while nothing proves that they agree on the truth."""
-        return self.verdict is ClaimState.DISMISSED and self.resolution is Resolution.AGREED
+        """Whether nothing is left of a proof, and nothing proves that all replicas are right."""
+        return self.verdict is ClaimState.DISMISSED and self.resolution in UNSETTLED
 
 
 @dataclass(frozen=True, slots=True)
