@@ -10,9 +10,11 @@ Rules follow Kafka 4.2: ``Cleaner``, ``CleanedTransactionMetadata``, ``MemoryRec
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import Any, Self
 
 from tests.simulation.records import IDEMPOTENT, Batch, Cut, End, Limits, Record
 from tests.simulation.replica import Replica
@@ -79,6 +81,14 @@ class Cluster:
         self.retired: set[int] = set()
         """Of these, the brokers that are not given it back."""
         self.writers = [Writer(100 + i, version2=i % 2 == 1) for i in range(writers)]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """The same cluster, of which batches are shared: they never change. Histories that are one list stay one."""
+        histories = {id(one): [*one] for one in (self.history, *self.followed.values())}
+        memo |= histories
+        twin = object.__new__(type(self))
+        twin.__dict__ = {name: copy.deepcopy(value, memo) for name, value in self.__dict__.items()}
+        return twin
 
     @property
     def leading(self) -> Replica:

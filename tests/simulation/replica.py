@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from tests.simulation.records import NO_PRODUCER, Aborted, Batch, End, Ended, Limits, Producer, Record
 
@@ -75,6 +76,21 @@ class Replica:
     """What logs of this broker had ended that it does not have any more."""
     copied: set[int] = field(default_factory=set)
     """Offsets of the records that this log was ever given; cleaning takes none of them away."""
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """The same log, of which batches and entries are shared: they never change."""
+        return replace(
+            self,
+            batches=[*self.batches],
+            segments=[*self.segments],
+            producers={pid: replace(producer) for pid, producer in self.producers.items()},
+            unreplicated=[*self.unreplicated],
+            aborted=[*self.aborted],
+            ended=[*self.ended],
+            epochs=[*self.epochs],
+            past=[*self.past],
+            copied={*self.copied},
+        )
 
     # -- what a client sees ------------------------------------------------------------------------------------------
 
