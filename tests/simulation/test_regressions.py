@@ -322,7 +322,9 @@ def test_a_head_that_all_logs_have_lost_between_two_ticks_is_found_by_shared_rea
     World(p).run(kinds.generate(p))
 
 
-@pytest.mark.parametrize("healthy", [True, False], ids=["healthy", "faulty"])
+@pytest.mark.parametrize(
+    "healthy", [pytest.param(True, id="healthy", marks=pytest.mark.release), pytest.param(False, id="faulty")]
+)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_seed_that_once_failed(seed: int, healthy: bool) -> None:
     run(seed, healthy)

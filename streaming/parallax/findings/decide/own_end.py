@@ -149,7 +149,9 @@ def _lacking(case: ClaimCase) -> Decision | None:
     is the transaction's own. What was written behind the end marker is newer than all of that.
     """
     claim, accused = case.claim, case.accused
-    if not case.live_only or claim.freed or claim.key is None or accused.log_start_offset > claim.first_offset:
+    if not case.live_only or claim.freed or claim.ended or claim.key is None:
+        return None
+    if accused.log_start_offset > claim.first_offset:
         return None
     if (unread := [a for a in (accused, *case.others) if a.key_error is not None]) != []:
         return case.pending(f"what {names(unread)} shows of the key is not known: {unread[0].key_error}")
