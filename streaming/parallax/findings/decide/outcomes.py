@@ -44,8 +44,8 @@ def ended(case: ClaimCase) -> Decision:
         return _outcome_without_record(case)
     truth = outcomes_of_others(case)
     against = sorted(b for b, outcome in truth.items() if outcome != own)
-    if against and own == recorded_end(claim):
-        # Whatever the others had shown, its log may have been replaced by one that has the end marker.
+    if against and _end_is_known(case, own):
+        # Whatever the others show, by a wrong index or by a log that was replaced: the end marker says so.
         return rightly_shown(case, f"offset {claim.first_offset} is {own} on broker {accused.broker}")
     if against and (past := _superseded(case, own, truth)) is not None:
         return past

@@ -61,6 +61,14 @@ class TestOutcome:
         disputed = replace(c, recorded=replace(recorded, markers={1: "commit", 3: "abort"}))
         assert outcome_of(disputed, replica(1), holding(2, "committed"), silent(3)) is ClaimState.CONFIRMED
 
+    def test_one_that_shows_what_the_marker_says_is_right_whatever_a_wrong_index_shows_elsewhere(self) -> None:
+        # 1 holds the ABORT as well, and has lost its index.
+        by_a_wrong_index = holding(1, "committed", markers=(marker(20, "abort"),))
+        c = replace(self.a2c, marker_offset=20)
+        assert outcome_of(c, by_a_wrong_index, holding(2, "aborted"), replica(3)) is ClaimState.DISMISSED
+        by_its_commit = holding(1, "committed", markers=(marker(20, "commit"),))
+        assert outcome_of(c, by_its_commit, holding(2, "aborted"), replica(3)) is ClaimState.CONFIRMED
+
     def test_a_marker_that_a_lower_one_may_have_been_cleaned_before_accuses_nobody(self) -> None:
         recorded = RecordedByViews(markers={1: "abort", 2: "commit"}, end_unproven=True)
         late = claim(FindingKind.ABORTED_RECORD_COMMITTED, marker_offset=13, recorded=recorded)
