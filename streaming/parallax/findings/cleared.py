@@ -14,9 +14,9 @@ from typing import Any
 
 from parallax.findings.answers import ABORTED, COMMITTED
 from parallax.findings.claim import is_direct_end
-from parallax.findings.finding import has_spread, is_unsettled
+from parallax.findings.finding import evidence_of, has_spread, is_unsettled
 from parallax.findings.shown import Shown, live_outcomes
-from parallax.findings.traceless import without_trace
+from parallax.findings.traceless import value_of, without_trace
 from parallax.kinds import KINDS, TRANSACTION_KINDS, WRONG_OUTCOMES, Clears
 from parallax.model import NOBODY, UNKNOWN
 from parallax.sides import Shows, Side, outcomes_on, values
@@ -35,7 +35,18 @@ def cleared(shown: Shown) -> list[int]:
         return []
     right = CLEARED[KINDS[finding.kind].clears](shown)
     known = frozenset(right) & shown.answered - shown.alike - shown.was_accused
-    return sorted(b for b in known if _reaches(shown, b))
+    return sorted(b for b in known if _reaches(shown, b) and not _may_lack_a_value(shown, b))
+
+
+def _may_lack_a_value(shown: Shown, broker: int) -> bool:
+    """Whether a replica shows no value of the key, where the accused commits a deletion that was rolled back.
+
+    The accused's cleaner may have taken the value for the sake of that deletion, and the replica may be a copy.
+    """
+    finding, recorded = shown.finding, evidence_of(shown.finding).get("recorded") or {}
+    is_deletion = finding.kind in TRANSACTION_KINDS and recorded.get("was_deletion") is True
+    own = outcomes_on(shown.sides, finding.broker) or {shown.outcomes.get(finding.broker, "")}
+    return is_deletion and COMMITTED in own and value_of(shown, broker) == UNKNOWN
 
 
 def _reaches(shown: Shown, broker: int) -> bool:
@@ -199,6 +210,9 @@ def _unproven(shown: Shown, broker: int) -> Unproven:
         return "did not answer", "did not answer"
     if broker in shown.was_accused:
         return "was accused of the same before", "were accused of the same before"
+    if _may_lack_a_value(shown, broker):
+        text = "no value of the key, and may be a copy of a log that has lost one by this"
+        return f"shows {text}", f"show {text}"
     if not _reaches(shown, broker):
         return "has lost the beginning of the transaction", "have lost the beginning of the transaction"
     return _UNPROVEN[KINDS[shown.finding.kind].clears](shown, broker)

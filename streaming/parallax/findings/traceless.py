@@ -28,7 +28,7 @@ def without_trace(shown: Shown) -> Iterable[int]:
         own = _record(shown, finding.broker)
         is_value = own is not None and own.get("value_size", UNKNOWN) >= 0
         return (b for b in shown.answered if is_value and _lacks(shown, b))
-    values_shown = {b: at for b in shown.answered if (at := _value(shown, b)) is not None}
+    values_shown = {b: at for b in shown.answered if (at := value_of(shown, b)) is not None}
     own_value = values_shown.get(finding.broker, UNKNOWN)
     is_older = UNKNOWN < own_value == max(values_shown.values()) < finding.offset
     is_missed = is_older and recorded.get("was_deletion")
@@ -48,7 +48,7 @@ def _lacks(shown: Shown, broker: int) -> bool:
     return is_past and offset in answer.get("asked", ()) and _record(shown, broker) is None
 
 
-def _value(shown: Shown, broker: int) -> int | None:
+def value_of(shown: Shown, broker: int) -> int | None:
     """Return the offset of the value that a replica shows of the finding's key, -1 if it shows none; None if unknown.
 
     It is unknown as well while the replica has not decided the finding's record.
@@ -61,4 +61,4 @@ def _value(shown: Shown, broker: int) -> int | None:
     return UNKNOWN if visible is None or visible["value_size"] < 0 else int(visible["offset"])
 
 
-__all__ = ["without_trace"]
+__all__ = ["value_of", "without_trace"]
