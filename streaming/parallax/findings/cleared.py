@@ -71,8 +71,18 @@ def _no_value(shown: Shown) -> Iterable[int]:
     own = [offset for side, offset in offsets.items() if shown.finding.broker in shown.sides[side]]
     if not own or max(offsets.values()) > own[0]:
         return ()
-    without = shown.sides.get(Side(Shows.NO_VALUE), ())
+    without = (b for b in shown.sides.get(Side(Shows.NO_VALUE), ()) if not _holds_what_was_deleted(shown, b))
     return (b for b in without if _was_read_whole(shown.replicas.get(b)) and not _is_held_back(shown, b))
+
+
+def _holds_what_was_deleted(shown: Shown, broker: int) -> bool:
+    """Whether a replica holds an aborted record of the key, and no tombstone behind it: it has missed the deletion.
+
+    Its consumers in read_uncommitted get that record. A cleaner takes it in the pass in which it takes older values.
+    """
+    key = shown.replicas.get(broker, {}).get("key") or {}
+    seen = (key.get("visible") or {}).get("offset", UNKNOWN)
+    return bool(seen < key.get("newest_offset", UNKNOWN) < shown.finding.offset)
 
 
 def _is_held_back(shown: Shown, broker: int) -> bool:
@@ -224,6 +234,8 @@ def _no_value_unproven(shown: Shown, broker: int) -> Unproven:
     if not _was_read_whole(shown.replicas.get(broker)):
         text = "not read far enough down to show that no value is left there"
         return f"was {text}", f"were {text}"
+    if _holds_what_was_deleted(shown, broker):
+        return "holds an older record, which was aborted there", "hold an older record, which was aborted there"
     if _is_held_back(shown, broker):
         return "has not decided yet what another has", "have not decided yet what another has"
     return "may have lost a newer value that another shows", "may have lost a newer value that another shows"

@@ -70,6 +70,17 @@ class TestATombstone:
         shown = {"key": {"complete": False, "visible": {"offset": 8}}}
         assert right(RESURRECTED, {"no value": [1], "value at offset 4": [2]}, {1: shown}) == [1]
 
+    def test_does_not_clear_one_that_holds_an_older_aborted_record_and_no_tombstone_behind_it(self) -> None:
+        sides = {"no value": [1, 3], "value at offset 4": [2]}
+
+        def holds(newest: int, visible: int | None = None) -> dict[int, dict[str, Any]]:
+            shown = None if visible is None else {"offset": visible}
+            return {1: {"key": {"complete": True, "visible": shown, "newest_offset": newest}}}
+
+        assert right(RESURRECTED, sides, holds(5)) == right(RESURRECTED, sides, holds(5, visible=2)) == [3]
+        assert right(RESURRECTED, sides, holds(-1)) == right(RESURRECTED, sides, holds(2, visible=2)) == [1, 3]
+        assert right(RESURRECTED, sides, holds(12, visible=10)) == [1, 3], "it was written behind the tombstone"
+
     def test_does_not_clear_one_that_holds_undecided_what_another_has_decided(self) -> None:
         sides = {"no value": [1, 3], "value at offset 4": [2]}
         ahead = {"last_stable_offset": 9, "high_watermark": 9}
@@ -173,6 +184,15 @@ class TestAnOutcome:
         assert right(sides={"aborted": [1, 3], "committed": [2]}, replicas=show, **direct) == [1, 3]
         assert right(sides={"committed": [1, 2, 3]}, **direct) == []
         assert right(sides={}, **direct) == []
+
+    def test_of_a_deletion_that_is_shown_as_committed_clears_nobody_who_shows_no_value(self) -> None:
+        # The accused's cleaner may have taken the value for its sake, and the others may be copies of it.
+        sides, deletion = {"aborted": [1, 3], "committed": [2]}, {"was_deletion": True}
+        end = ABORTED | {"markers": [ABORT | {"offset": 11}], "last_stable_offset": 30}
+        show = {1: end | {"key": {"complete": True, "visible": {"offset": 4, "value_size": 4}}}, 3: end | READ_WHOLE}
+        for kind in (FindingKind.OUTCOME_CONTRADICTS_MARKER, self.KIND):
+            assert right(kind, sides, show, deletion, marker_offset=11) == [1]
+            assert right(kind, sides, show, marker_offset=11) == [1, 3], "it is no deletion"
 
     def test_that_contradicts_a_marker_further_up_clears_nobody(self) -> None:
         # The marker may be of a later transaction, and those that show the record so may have missed the lower one.
