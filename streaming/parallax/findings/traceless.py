@@ -52,6 +52,10 @@ def value_of(shown: Shown, broker: int) -> int | None:
     """Return the offset of the value that a replica shows of the finding's key, -1 if it shows none; None if unknown.
 
     It is unknown as well while the replica has not decided the finding's record.
+
+    Args:
+        shown: what the finding says of the replicas.
+        broker: id of the replica's broker, which has answered.
     """
     answer = shown.replicas[broker]
     key, stable = answer.get("key"), answer.get("last_stable_offset", UNKNOWN)
