@@ -171,6 +171,8 @@ def confirmed(said: Said, moments: Iterable[Moment], cluster: Cluster) -> Broken
     said = _of_its_key(said, oracle.truth_of(cluster))
     if any(is_wrong_in(said, moment[b]) for moment in seen for b in said.brokers if b in moment):
         return None
+    if any(_is_unlike_by_it(said, moment, cluster) for moment in seen):
+        return None
     if misleads(said, cluster) or (seen and _differ_where_they_stop(said, seen[-1], cluster)):
         return None
     if said.accused is None:
@@ -178,6 +180,18 @@ def confirmed(said: Said, moments: Iterable[Moment], cluster: Cluster) -> Broken
     if not any(said.accused in moment for moment in seen):
         return Broken(NEVER_RIGHT, said.kind, f"{said}: it was right; wrong was {_texts(seen)}")
     return Broken(SOUND, said.kind, f"{said}: it was not wrong in that; wrong was {_texts(seen)}")
+
+
+def _is_unlike_by_it(said: Said, moment: Moment, cluster: Cluster) -> bool:
+    """Whether the accused shows a key otherwise than the truth, and holds no more the record of it that is named.
+
+    What its wrong outcome made of the key is still there, and nothing else of the transaction has to be.
+    """
+    replica = cluster.replicas.get(said.accused) if said.accused is not None else None
+    if said.about != "transaction" or replica is None or said.accused not in moment:
+        return False
+    is_held = any(record is not None for _, record in replica.held(said.offset, said.offset + 1))
+    return not is_held and said.key in moment[said.accused].unlike
 
 
 def _of_its_key(said: Said, truth: Truth) -> Said:
