@@ -13,7 +13,11 @@ from parallax.findings.incident import tally_of
 from parallax.findings.members import OPEN, MemberRow, State
 from parallax.model import FindingKind, FindingStatus, Rule
 
-_STATUS = {State.SPREAD: FindingStatus.SPREAD, State.UNSETTLED: FindingStatus.UNSETTLED}
+_STATUS = {
+    State.SPREAD: FindingStatus.SPREAD,
+    State.UNSETTLED: FindingStatus.UNSETTLED,
+    State.DOUBTFUL: FindingStatus.UNSETTLED,
+}
 
 
 @dataclass

@@ -378,7 +378,12 @@ def is_shared(finding: Finding) -> bool:
 
     Either all are wrong. Or nobody knows whether they are, and a person has acknowledged that.
     """
-    return has_spread(finding) or (finding.status is FindingStatus.ACKNOWLEDGED and is_unsettled(finding))
+    return has_spread(finding) or (finding.status is FindingStatus.ACKNOWLEDGED and are_alike(finding))
+
+
+def are_alike(finding: Finding) -> bool:
+    """Whether the finding is unsettled because all replicas show the same by now; they may be wrong alike."""
+    return is_unsettled(finding) and evidence_of(finding).get("resolution") == Resolution.AGREED
 
 
 def has_proven_direction(finding: Finding) -> bool:

@@ -180,8 +180,11 @@ def incident_event(
         evidence |= {"repaired": True} if repaired.mended else {}
     else:
         text = incident(group, tally.count, (tally.lowest, tally.highest), tally.waiting, status, is_exposed=exposed)
-        if status in _NOT_SEEN:
-            evidence["resolution"] = str(_NOT_SEEN[status])
+        if status is FindingStatus.SPREAD:
+            evidence["resolution"] = str(Resolution.SPREAD)
+        elif status is FindingStatus.UNSETTLED:
+            is_doubtful = members.are(State.DOUBTFUL).any()
+            evidence["resolution"] = str(Resolution.DOUBTFUL if is_doubtful else Resolution.AGREED)
     suspected = from_milliseconds(int(members.rows["raised_at_ms"].min())) if len(members) else at
     return Finding(
         finding_id=finding_id,
@@ -419,6 +422,7 @@ def counted(group: MemberGroup, members: Members) -> Tally:
     rows = members.rows[members.are(*OPEN)]
     if not len(rows):
         return over
+    statuses = {_STATUS.get(State(state), _OTHERWISE) for state in np.unique(rows["state"]).tolist()}
     return replace(
         over,
         count=count(group, rows),
@@ -426,14 +430,17 @@ def counted(group: MemberGroup, members: Members) -> Tally:
         highest=int(rows["offset"].max()),
         on_all=bool((rows["state"] == State.SPREAD).any()),
         of_others=bool((rows["freed"] & np.isin(rows["state"], list(_STATUS))).any()),
-        status=_STATUS.get(rows["state"][0], _OTHERWISE) if len(np.unique(rows["state"])) == 1 else _OTHERWISE,
+        status=statuses.pop() if len(statuses) == 1 else _OTHERWISE,
     )
 
 
 _OTHERWISE = FindingStatus.CONFIRMED
-_STATUS = {State.SPREAD: FindingStatus.SPREAD, State.UNSETTLED: FindingStatus.UNSETTLED}
-"""The status of an incident of which all members are in one state."""
-_NOT_SEEN = {FindingStatus.SPREAD: Resolution.SPREAD, FindingStatus.UNSETTLED: Resolution.AGREED}
+_STATUS = {
+    State.SPREAD: FindingStatus.SPREAD,
+    State.UNSETTLED: FindingStatus.UNSETTLED,
+    State.DOUBTFUL: FindingStatus.UNSETTLED,
+}
+"""The status of an incident by the state of its members; confirmed if that is not the same by all."""
 
 
 def _samples(members: Members) -> list[Claim]:

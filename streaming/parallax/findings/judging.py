@@ -56,6 +56,8 @@ from parallax.sides import (
 
 _ENDINGS = (Shows.OPEN, Shows.ENDED)
 """What the sides of a finding on a transaction say, other than values of its key."""
+_UNSETTLED = {Resolution.AGREED: State.UNSETTLED, Resolution.DOUBTFUL: State.DOUBTFUL}
+"""The state of a member of an incident that is unsettled."""
 _DOUBTFUL_PROBES = 2
 """How many probes in a row must decide nothing of a finding. What is being written is decided in the next one."""
 _GONE_PROBES = 2
@@ -169,7 +171,7 @@ class Judging:
         known = None if page.is_proven else self._ledger.standing(original.finding_id(self._groups.cluster_id))
         if known is not None and known.stands:
             return MemberOutcome(State.OVER)  # It is reported already.
-        state = State.UNSETTLED if agrees else State.SPREAD if decision.has_spread else State.WRONG
+        state = _UNSETTLED[decision.resolution] if agrees else State.SPREAD if decision.has_spread else State.WRONG
         return MemberOutcome(state, _group_by_now(page, claim, decision), MemberProof(claim, decision, answers))
 
     def _outcome_of_one_said(

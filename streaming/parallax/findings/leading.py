@@ -127,11 +127,9 @@ def _by_one(finding: Finding, brokers: Iterable[int]) -> dict[int, Fitness]:
         return {
             broker: SAFE if broker in same else unknown(f"finding {name} proves nothing of it") for broker in brokers
         }
-    if is_unsettled(finding):
-        return dict.fromkeys(brokers, unknown(f"the replicas agree, and finding {name} leaves open whether on a loss"))
     if has_spread(finding):
         return {b: SAFE if b in shown.answered else unknown(f"finding {name} proves nothing of it") for b in brokers}
-    if finding.broker == NOBODY:
+    if finding.broker == NOBODY or is_unsettled(finding):
         return dict.fromkeys(brokers, unknown(f"finding {name} leaves open which replica is right"))
     right = cleared(shown)
     return {broker: _by_accusing(name, shown, right, broker) for broker in brokers}

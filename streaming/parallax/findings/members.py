@@ -76,9 +76,11 @@ class State(IntEnum):
     """It was proven, and findings explain a part of it. The other part may still be wrong once they have ended."""
     LEFT = 10
     """It left the group, because something else has it: another group, or a finding of its own."""
+    DOUBTFUL = 11
+    """It was proven before an election. Since then all replicas show too little to say whether it is still true."""
 
 
-OPEN = (State.WRONG, State.SPREAD, State.UNSETTLED)
+OPEN = (State.WRONG, State.SPREAD, State.UNSETTLED, State.DOUBTFUL)
 """The states of the members that an incident counts."""
 WAITING = (State.NEW, State.UNDECIDED)
 """The states of suspects that no probe has decided."""

@@ -14,7 +14,7 @@ from parallax.findings.alike import beside
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Resolution, differed, differs_anew
 from parallax.findings.effect import remembered
-from parallax.findings.finding import Finding, has_spread, is_unsettled, meeting_of
+from parallax.findings.finding import Finding, are_alike, has_spread, is_unsettled, meeting_of
 from parallax.findings.held import NEVER, SAMPLE, HeldMembers, Left, MemberOutcome, Page
 from parallax.findings.incident import PROOFS, MemberProof, Tally, counted, is_led, sampled, tally_of
 from parallax.findings.members import (
@@ -32,8 +32,8 @@ from parallax.model import NOBODY
 from parallax.moments import milliseconds
 
 _LOOKED_AT = (*OPEN, State.OVER, State.IN_PART)
-_NOT_SEEN = (State.SPREAD, State.UNSETTLED)
-"""States in which the replicas agree, so that their answers no longer show what was proven."""
+_NOT_SEEN = (State.SPREAD, State.UNSETTLED, State.DOUBTFUL)
+"""States in which the replicas' answers no longer show what was proven."""
 
 
 @dataclass(slots=True)
@@ -370,7 +370,9 @@ def state_of(event: Finding) -> State:
     """Return the state of a member by an event that is not over: its own, or the incident's."""
     if has_spread(event):
         return State.SPREAD
-    return State.UNSETTLED if is_unsettled(event) else State.WRONG
+    if is_unsettled(event):
+        return State.UNSETTLED if are_alike(event) else State.DOUBTFUL
+    return State.WRONG
 
 
 def _is_asked_once_more(outcome: MemberOutcome) -> bool:

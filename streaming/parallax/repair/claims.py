@@ -225,7 +225,7 @@ def _missing(finding: Finding, right: Sequence[int], sources: Collection[int], b
         return f"all replicas share it: no copy can help. {Act.WRITE_AGAIN.begin()}"
     if is_unsettled(finding):
         known = "it is acknowledged" if is_shared(finding) else f"{_COMPARE}, and acknowledge it"
-        return f"nothing proves that the replicas are right, but they agree, so no copy changes that: {known}"
+        return f"nothing proves which replica is right, nor that one is wrong now, so no copy helps: {known}"
     if finding.broker == NOBODY:
         return f"nothing proves which replica is right. {_FIND_OUT}"
     if not right:

@@ -9,7 +9,8 @@ import pytest
 
 from parallax.findings.answers import Answers, ReplicaAnswer
 from parallax.findings.claim import Claim
-from parallax.findings.finding import is_unsettled
+from parallax.findings.finding import are_alike, is_shared, is_unsettled
+from parallax.findings.leading import May, may_lead
 from parallax.model import FindingKind, FindingStatus, Severity
 from tests.builders.answers import NOTHING, replica, silent
 from tests.builders.claims import claim
@@ -71,6 +72,15 @@ def test_a_restart_takes_it_up_as_unsettled() -> None:
     assert asked(later, cut(), 3) == ["confirmed", "unsettled"]
 
 
+def test_one_that_is_acknowledged_calls_no_replica_safe_to_lead() -> None:
+    life = proven()
+    asked(life, cut(), 2)
+    known = replace(life.last, status=FindingStatus.ACKNOWLEDGED)
+    assert is_unsettled(known)
+    assert not is_shared(known)
+    assert {fitness.may for fitness in may_lead(IN_SYNC, [known]).values()} == {May.UNKNOWN}
+
+
 @pytest.mark.parametrize(
     "said",
     [
@@ -120,6 +130,8 @@ def test_an_incident_is_unsettled_once_all_of_its_members_are() -> None:
         life.after(RECHECK_S, held_back)
     (stands,) = life.open
     assert (stands.status, stands.severity, life.counts) == (FindingStatus.UNSETTLED, Severity.WARNING, [20])
+    (again,) = life.restarted(1).open
+    assert not are_alike(again)
     for _ in range(40):
         life.after(RECHECK_S, resurrected)
     (stands,) = life.open

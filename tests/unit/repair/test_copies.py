@@ -177,7 +177,7 @@ def test_a_finding_says_who_is_wrong_and_who_may_be_copied() -> None:
         ({"status": FindingStatus.SPREAD}, "all replicas share it: no copy can help"),
         (
             {"status": FindingStatus.UNSETTLED},
-            "they agree, so no copy changes that: compare with the system that wrote",
+            "so no copy helps: compare with the system that wrote",
         ),
         ({"sides": {"value at offset 3": [1, 2], "value at offset 17": [3]}}, "no replica is proven right"),
     ],
