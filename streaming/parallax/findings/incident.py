@@ -440,7 +440,7 @@ _STATUS = {
     State.UNSETTLED: FindingStatus.UNSETTLED,
     State.DOUBTFUL: FindingStatus.UNSETTLED,
 }
-"""The status of an incident by the state of its members; confirmed if that is not the same by all."""
+"""The status of an incident whose members all give it the same. Any other one is confirmed."""
 
 
 def _samples(members: Members) -> list[Claim]:
