@@ -261,8 +261,9 @@ class Judge:
         seen = watched or was_shown(told.shown, truth, now[place.broker], place, in_time=in_time)
         offsets = properties.difference(self.cluster, truth, place)
         how = _excused(offsets, told.unknown, seen=seen and not harmed)
-        # No audit compares what nobody's consumers are shown yet.
+        # No audit compares what nobody's consumers are shown yet, nor does it read what no log has left.
         audited = told.audited or told.unknown.was_audited(self._decided(offsets), place.begun)
+        audited = audited or self._ends_below_all(truth, place, told.shown)
         # What the cap of the state left out was read and not compared; an audit sees only what is left of it. Nor does
         # it see how a transaction was ended of which nothing is left; who was watched all the time has it found before.
         gone = place.what == "outcome" and not watched and not properties.holds(self.cluster, now, place)
@@ -318,6 +319,18 @@ class Judge:
         """Whether every log begins above the record that decides a key, or above all records of a wrong outcome."""
         decides = place.last if place.key is None else truth.latest.get(place.key, -1)
         return decides >= 0 and all(log.log_start > decides for log in self.cluster.replicas.values())
+
+    def _ends_below_all(self, truth: oracle.Truth, place: Place, shown: Shown) -> bool:
+        """Whether every log begins above the end of a transaction that hangs, and no reader was given that end.
+
+        An audit reads no more of it than a first reading does: that it is open, and where consumers stop.
+        """
+        if place.what != "progress" or place.span is None:
+            return False
+        ends = properties.ends_of(truth, place.span)
+        given = {offset for seen in shown.markers.values() for _, offset in seen}
+        lowest = min(log.log_start for log in self.cluster.replicas.values())
+        return bool(ends) and max(ends) < lowest and ends.isdisjoint(given)
 
     def _is_below_all(self, truth: oracle.Truth, place: Place) -> bool:
         """Whether nobody can tell a loss from a deletion: by the policy, or by a client, on all replicas alike.

@@ -402,8 +402,12 @@ def _begun(truth: Truth, key: Key, wrong: Wrong) -> int:
 
 
 def _ended_at(truth: Truth, span: Span) -> int:
-    ends = [t.marker for t in truth.transactions if t.marker is not None and _overlap(t.offsets, t.producer_id, span)]
-    return min((truth.written_at[marker] for marker in ends), default=0)
+    return min((truth.written_at[marker] for marker in ends_of(truth, span)), default=0)
+
+
+def ends_of(truth: Truth, span: Span) -> set[int]:
+    """The offsets at which the truth has ended what a transaction of a replica holds."""
+    return {t.marker for t in truth.transactions if t.marker is not None and _overlap(t.offsets, t.producer_id, span)}
 
 
 def _overlap(offsets: Iterable[int], producer_id: int, span: Span) -> bool:

@@ -11,7 +11,7 @@ from tests.simulation.cluster import Cluster
 from tests.simulation.history import Op
 from tests.simulation.ops import PLAIN, ROUND, STANDARD, SYNC
 from tests.simulation.properties import ENDS_RIGHT, KNOWN, Ended, Said, Unknown, places, shows, was_cut
-from tests.simulation.unread import HISTORIES, LOST_TOMBSTONE, with_a_head_lost
+from tests.simulation.unread import HISTORIES, LOST_TOMBSTONE, behead, cleaned, with_a_head_lost
 from tests.simulation.world import World
 
 NOTHING = Ended((), (), ())
@@ -59,6 +59,45 @@ def test_an_audit_with_a_verdict_settles_what_waited_for_it(name: str) -> None:
     world.apply(("audit", 0, 0, 0))
     assert world.monitor.audited is not None
     assert events.unknown(world.monitor).until_audited == ()
+
+
+def all_hanging(*copied: int, log_start: int) -> World:
+    """Broker 3 missed the end at offset 1, which cleaners have emptied since; some were copied from it. None was read.
+
+    All logs begin at an offset: they have lost their first segments.
+    """
+    world = World(STANDARD)
+    begun: list[Op] = [("write", 1, 0, 57), SYNC, ("stop", 3, 0, 0), ("end", 1, 1, 0), ("write", PLAIN, 0, 58), SYNC]
+    copies: list[Op] = [op for broker in copied for op in (("wipe", broker, 1, 0), SYNC)]
+    for op in [*begun, *cleaned(1, 2) * 2, ("start", 3, 0, 0), SYNC, ("lead", 3, 0, 0), *copies]:
+        world.do(op)
+    for broker in world.cluster.replicas:
+        behead(world, broker, log_start)
+    return world
+
+
+@pytest.mark.parametrize(
+    ("copied", "log_start", "given", "is_excused"),
+    [
+        ((1, 2), 2, False, True),
+        ((1, 2), 2, True, False),
+        ((1, 2), 1, False, False),
+        ((1, 2), 0, False, False),
+        ((1,), 2, False, False),
+    ],
+    ids=["none", "a reader", "a log that begins there", "the whole logs", "one that goes on"],
+)
+def test_a_transaction_that_hangs_everywhere_is_to_be_known_only_by_what_tells_its_end(
+    copied: tuple[int, ...], log_start: int, given: bool, is_excused: bool
+) -> None:
+    world = all_hanging(*copied, log_start=log_start)
+    hanging = {broker for broker, wrong in world.judge.now().items() if wrong.stops_at is not None}
+    assert hanging == {3, *copied}
+    if given:
+        world.monitor.shown.markers[1] = {(world.cluster.writers[1].producer_id, 1)}
+    world.judge.end(NOTHING, Unknown((), ()), world.monitor.shown)
+    broken = [b for b in world.judge.broken if b.what.startswith("progress")]
+    assert [b.name for b in broken] == [KNOWN] * len(hanging) * (not is_excused)
 
 
 def said(about: str, broker: int, offset: int) -> Said:
