@@ -289,7 +289,7 @@ def healed(said: Said, cluster: Cluster, now: Moment, open_now: Iterable[Said]) 
     What an open finding speaks of is another divergence of the same key, which came later. So is what a log shows that
     was truncated since (an unclean election), or has lost its head: it may have lost what had healed it. And so is
     what a replica lacks of a key of which it shows a record that was written after what the finding speaks of; or of
-    which it shows nothing by now, where it was to show a deletion, and lacks a value that was written since. A log
+    which it shows nothing by now, and lacks what was written since. A log
     whose head is back lacks no record of it; one that holds again what was truncated shows no record there that is not
     the true one. And so is what is shown to those alone whom an open transaction keeps below what the finding speaks
     of, where an open finding speaks of that transaction.
@@ -311,9 +311,9 @@ def healed(said: Said, cluster: Cluster, now: Moment, open_now: Iterable[Said]) 
 
 
 def _lacks_a_later_one(said: Said, replica: Replica, truth: Truth) -> bool:
-    """Whether a replica shows the deleted value no more, and lacks one that was written after the deletion."""
-    is_deleted = said.kind == "deleted_record_resurrected" and oracle.newest_shown(replica, said.key) < 0
-    return is_deleted and truth.latest.get(said.key, -1) > said.offset
+    """Whether a replica shows nothing of the key any more, and lacks what was written after the finding's record."""
+    is_gone = said.about == "key" and oracle.newest_shown(replica, said.key) < 0
+    return is_gone and truth.latest.get(said.key, -1) > said.offset
 
 
 def _is_wrong_still(said: Said, wrong: Wrong, truth: Truth) -> bool:
