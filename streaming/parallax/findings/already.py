@@ -12,8 +12,7 @@ from parallax.findings.decide import ClaimState, Decision
 from parallax.findings.finding import (
     Finding,
     claim_of,
-    has_spread,
-    is_unsettled,
+    is_proof_past,
     sides_of,
 )
 from parallax.findings.groups import Groups
@@ -109,7 +108,7 @@ class Already:
         known |= {e.finding_id: e for e in before if e.place == claim.place}
         for found in known.values():
             is_other = found.finding_id != own and found.kind is decision.kind and found.broker == NOBODY
-            if not is_other or not found.stands or has_spread(found) or is_unsettled(found):
+            if not is_other or not found.stands or is_proof_past(found):
                 continue
             is_of_key = claim.rule is found.rule is Rule.LATEST_VALUE
             is_of_key &= claim.key == (found.key_hash_hi, found.key_hash_lo)

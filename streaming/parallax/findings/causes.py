@@ -19,7 +19,7 @@ from parallax.findings.finding import (
     claim_of,
     has_proven_direction,
     has_spread,
-    is_unsettled,
+    is_proof_past,
     sides_of,
 )
 from parallax.findings.groups import Groups
@@ -306,8 +306,7 @@ def _is_cause(transaction: Claim, claim: Claim, decision: Decision) -> bool:
 
 def accuses_by_proof(finding: Finding) -> bool:
     """Whether a finding is open, has not spread, and accuses a replica by a proof."""
-    is_past = has_spread(finding) or is_unsettled(finding)
-    return finding.stands and not is_past and has_proven_direction(finding)
+    return finding.stands and not is_proof_past(finding) and has_proven_direction(finding)
 
 
 def _is_shown_by_all(finding: Finding) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 from parallax.findings.answers import ABORTED, COMMITTED
 from parallax.findings.claim import is_direct_end
-from parallax.findings.finding import evidence_of, has_spread, is_unsettled
+from parallax.findings.finding import evidence_of, is_proof_past
 from parallax.findings.shown import Shown, live_outcomes
 from parallax.findings.traceless import value_of, without_trace
 from parallax.kinds import KINDS, TRANSACTION_KINDS, WRONG_OUTCOMES, Clears
@@ -31,7 +31,7 @@ def cleared(shown: Shown) -> list[int]:
     The list is empty if the finding accuses nobody, has spread, or is unsettled.
     """
     finding = shown.finding
-    if finding.broker == NOBODY or has_spread(finding) or is_unsettled(finding):
+    if finding.broker == NOBODY or is_proof_past(finding):
         return []
     right = CLEARED[KINDS[finding.kind].clears](shown)
     known = frozenset(right) & shown.answered - shown.alike - shown.was_accused

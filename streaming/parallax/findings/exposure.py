@@ -30,6 +30,7 @@ from parallax.findings.finding import (
     evidence_of,
     has_spread,
     is_blocking,
+    is_proof_past,
     is_shown_elsewhere,
     is_unsettled,
     showed_in,
@@ -138,7 +139,7 @@ def wrong_brokers(finding: Finding) -> frozenset[int]:
     accuses nobody, they are the brokers on all sides. If it has spread or is unsettled, they are all replicas.
     """
     shown, asked = Shown.of(finding), frozenset().union(*(one.replicas for one in shown_of(finding)))
-    if has_spread(finding) or is_unsettled(finding):
+    if is_proof_past(finding):
         return asked | showed_in(finding)
     if finding.broker == NOBODY:
         return (frozenset().union(*shown.sides.values()) or asked) | showed_in(finding)

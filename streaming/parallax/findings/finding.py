@@ -373,6 +373,14 @@ def is_unsettled(finding: Finding) -> bool:
     return finding.status is FindingStatus.UNSETTLED
 
 
+def is_proof_past(finding: Finding) -> bool:
+    """Whether the finding has spread or is unsettled: nothing proves one replica wrong against another any more.
+
+    Then a new proof says more than the finding.
+    """
+    return has_spread(finding) or is_unsettled(finding)
+
+
 def is_shared(finding: Finding) -> bool:
     """Whether no election and no copy changes a finding, because all replicas show the same.
 

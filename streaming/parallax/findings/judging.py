@@ -24,7 +24,7 @@ from parallax.findings.finding import (
     has_proven_direction,
     has_spread,
     is_blocking,
-    is_unsettled,
+    is_proof_past,
     made,
     never_repaired,
     sides_of,
@@ -271,6 +271,8 @@ class Judging:
         if is_proven and told is not None:
             if told is known and decision.verdict is not ClaimState.PENDING and _says_more(decision, told):
                 looks = self._ledger.otherwise(finding_id)
+                if is_proof_past(told) and not _takes_back(decision, told):
+                    decision = _as_reported_before(decision, told)
                 event = made(finding_id, status, claim, decision, answers, known, at, otherwise=looks)
                 return worsened(event, told) or event
             leans_on = (told.finding_id,)
@@ -337,7 +339,7 @@ class Judging:
             status = FindingStatus.RESOLVED
             changed = known.stands
         else:
-            is_past = has_spread(known) or is_unsettled(known) or not known.stands
+            is_past = is_proof_past(known) or not known.stands
             changed = is_past or _has_changed(claim, decision, answers, known)
         if status is FindingStatus.RESOLVED and changed and decision.resolution is not Resolution.EXPLAINED:
             left = left_by(known, claim, answers)
@@ -539,7 +541,7 @@ def _as_proven(decision: Decision, known: Finding | None) -> Decision:
     """Return the verdict on a finding: its direction was proven, although what had proven it may be gone."""
     if decision.verdict is not ClaimState.CONFIRMED or known is None or not known.stands:
         return decision
-    is_past = has_spread(known) or is_unsettled(known) or not has_proven_direction(known)
+    is_past = is_proof_past(known) or not has_proven_direction(known)
     if is_past or not _keeps_direction(decision, known.kind, known.broker):
         return decision
     return replace(decision, kind=known.kind, accused=known.broker)
@@ -567,14 +569,20 @@ def _keeps_direction(decision: Decision, kind: FindingKind, accused: int) -> boo
 
 def _says_it(known: Finding | None, claim: Claim) -> bool:
     """Whether a finding that is not over says what a suspect claims of the same transaction, or more."""
-    if known is None or not known.stands or claim.kind not in TRANSACTION_KINDS:
+    if known is None or not known.stands or claim.kind not in TRANSACTION_KINDS or _may_be_proven_again(known):
         return False
     return known.broker == claim.broker and not refines(claim.kind, known.kind)
 
 
 def _says_more(decision: Decision, known: Finding) -> bool:
-    """Whether a verdict refines a finding: by its kind, or by accusing where nobody was accused."""
-    return tells_more(decision.kind, decision.accused, known.kind, known.broker)
+    """Whether a verdict refines a finding: by its kind, or by proving what nothing proves, or proves any more."""
+    is_proof = decision.verdict is ClaimState.CONFIRMED and _may_be_proven_again(known)
+    return is_proof or tells_more(decision.kind, decision.accused, known.kind, known.broker)
+
+
+def _may_be_proven_again(known: Finding) -> bool:
+    """Whether the proof of a single finding is past; an incident's status does not say it of each of its members."""
+    return is_proof_past(known) and not known.is_incident
 
 
 __all__ = ["Judging", "Later", "Unchanged"]

@@ -16,7 +16,7 @@ from parallax.findings.answers import Answers, RecordShown, value_shown
 from parallax.findings.claim import Claim, RecordedByViews
 from parallax.findings.decide import Resolution, differing_values, held_back, showing_the_same, unread
 from parallax.findings.effect import COVERED
-from parallax.findings.finding import Finding, claim_of, evidence_of, has_spread, is_unsettled
+from parallax.findings.finding import Finding, claim_of, evidence_of, is_proof_past
 from parallax.kinds import OUTCOME_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, id_of
 from parallax.moments import milliseconds
@@ -37,7 +37,7 @@ def left_by(known: Finding, claim: Claim, answers: Answers) -> dict[str, Any]:
         claim: the claim that the probe judged.
         answers: the answers that show that the accused is right again.
     """
-    if has_spread(known) or is_unsettled(known) or known.broker == NOBODY:
+    if is_proof_past(known) or known.broker == NOBODY:
         return {}
     return left_over(claim, answers, claim_of(known).recorded.beside)
 

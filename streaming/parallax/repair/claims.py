@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from parallax.counts import brokers_text
 from parallax.findings.cleared import cleared
-from parallax.findings.finding import Finding, has_spread, is_shared, is_unsettled
+from parallax.findings.finding import Finding, has_spread, is_proof_past, is_shared, is_unsettled
 from parallax.findings.grounds import Grounds, grounds_of, one_of
 from parallax.findings.incident import answered_in, shown_of, tally_of
 from parallax.findings.shown import Shown
@@ -175,7 +175,7 @@ def _is_of_all(finding: Finding) -> bool:
 
 
 def _is_rebuilt(known: Grounds) -> bool:
-    return known.is_of_the_index and not has_spread(known.finding) and not is_unsettled(known.finding)
+    return known.is_of_the_index and not is_proof_past(known.finding)
 
 
 def _by_word(finding: Finding, shown: Sequence[Shown], wrong: frozenset[int]) -> dict[int, frozenset[int]]:

@@ -13,7 +13,7 @@ from parallax.findings.finding import are_alike, is_shared, is_unsettled
 from parallax.findings.leading import May, may_lead
 from parallax.model import FindingKind, FindingStatus, Severity
 from tests.builders.answers import NOTHING, replica, silent
-from tests.builders.claims import claim
+from tests.builders.claims import claim, unmarked
 from tests.unit.findings.floods import END, flood, resurrected
 from tests.unit.findings.lives import RECHECK_S, Life
 from tests.unit.findings.replies import wrong
@@ -61,6 +61,15 @@ def test_it_accuses_again_once_a_probe_proves_it_again() -> None:
     life.until_asked(partial(shown_wrongly, epoch=1))
     assert life.statuses == ["confirmed", "unsettled", "confirmed"]
     assert asked(life, cut(), 4) == ["confirmed", "unsettled", "confirmed"], "nobody else was elected since"
+
+
+def test_it_accuses_again_once_another_suspect_of_the_same_is_proven() -> None:
+    life = proven()
+    asked(life, cut(), 2)
+    life.suspect(unmarked("again"))
+    life.answer(partial(shown_wrongly, epoch=1))
+    assert life.statuses == ["confirmed", "unsettled", "confirmed"]
+    assert (life.last.suspect_id, life.last.broker) == ("again", 2)
 
 
 def test_a_restart_takes_it_up_as_unsettled() -> None:

@@ -496,6 +496,64 @@ class TestASecondSuspectOfOneCause:
         assert life.last.finding_id == "again"
 
 
+class TestASuspectOfWhatHasSpread:
+    """No replica that answered showed how the transaction ended, and broker 2 leads with it open; 3 may know."""
+
+    def stuck(self, *brokers: int, silenced: int = NOBODY) -> Answering:
+        def answer(_: Claim) -> Answers:
+            held = (replica(b, open_transactions=OPEN, last_stable_offset=10) for b in brokers)
+            gone = [silent(silenced)] if silenced != NOBODY else []
+            others = (replica(b) for b in {1, 2, 3} - {*brokers, silenced})
+            return answers(*held, *others, *gone, leader=2)
+
+        return answer
+
+    def spread(self) -> Life:
+        life = Life()
+        life.suspect(claim(FindingKind.READ_COMMITTED_FROZEN, recorded=RecordedByViews(markers={3: "abort"})))
+        life.answer(self.stuck(1, 2, 3))
+        life.until_asked(self.stuck(1, 2, 3))
+        assert life.statuses == ["spread"]
+        return life
+
+    def test_is_no_duplicate_and_proves_the_accused_wrong_again(self) -> None:
+        life = self.spread()
+        life.suspect(unmarked("again"))
+        for _ in range(2):
+            life.answer(self.stuck(2))
+            life.wait(RETRY_S)
+        assert life.statuses == ["spread", "confirmed"]
+        assert (life.last.finding_id, life.last.suspect_id) == (life.table[0].finding_id, "again")
+
+    def test_waits_for_a_verdict_while_the_answers_decide_nothing(self) -> None:
+        life = self.spread()
+        life.suspect(unmarked("again"))
+        life.answer(self.stuck(silenced=2))
+        assert life.statuses == ["spread"]
+        assert "broker 2" in life.waits("again")
+
+    def test_proves_it_again_as_what_had_been_proven_though_it_says_less_itself(self) -> None:
+        turned = claim(COMMITTED_WRONGLY, recorded=RecordedByViews(outcomes={1: "aborted", 2: "committed"}))
+        life = Life().confirmed(turned, answering=wrong)
+        life.until_asked(lambda _: answers(*(holding(b, "committed") for b in (1, 2, 3))))
+        assert life.statuses == ["confirmed", "spread"]
+        life.suspect(unmarked("again"))
+        for _ in range(2):
+            life.answer(self.stuck(2))
+            life.wait(RETRY_S)
+        assert life.statuses == ["confirmed", "spread", "confirmed"]
+        assert (life.last.kind, life.last.broker) == (COMMITTED_WRONGLY, 2)
+
+    def test_is_a_duplicate_where_all_still_show_the_same(self) -> None:
+        life = self.spread()
+        life.suspect(unmarked("again"))
+        for _ in range(2):
+            life.answer(self.stuck(1, 2, 3))
+            life.wait(RETRY_S)
+        assert life.statuses == ["spread", "dismissed"]
+        assert f"Duplicate of finding {life.table[0].finding_id}" in life.last.summary
+
+
 class TestTwoVictimsOfOneLostEndMarkerWithoutDirection:
     """Whose end marker it was is not proven, so that neither is accused; they come back one after the other."""
 
