@@ -398,7 +398,9 @@ class Judging:
         """
         name = task.finding_id or task.claim.suspect_id
         if decision.verdict is ClaimState.CONFIRMED:
-            self._ledger.note_proven(name, answers.leader_epoch)
+            # A suspect becomes a finding, or a member of an incident.
+            for one in {name} if task.finding_id else {name, claim.finding_id(self._groups.cluster_id)}:
+                self._ledger.note_proven(one, answers.leader_epoch)
         is_found = task.finding_id is not None and not claim.spread
         is_undecided = decision.verdict is ClaimState.PENDING and not task.counts.agreed
         was_elected = self._ledger.proven_in(name) < answers.leader_epoch

@@ -63,6 +63,13 @@ def test_it_accuses_again_once_a_probe_proves_it_again() -> None:
     assert asked(life, cut(), 4) == ["confirmed", "unsettled", "confirmed"], "nobody else was elected since"
 
 
+def test_what_was_proven_once_in_an_epoch_is_not_doubted_in_it() -> None:
+    once = partial(shown_wrongly, epoch=1)
+    life = Life().confirmed(claim(FindingKind.ABORTED_RECORD_COMMITTED), answering=once)
+    assert asked(life, cut(), 4) == ["confirmed"]
+    assert asked(life, cut(epoch=2), 2) == ["confirmed", "unsettled"]
+
+
 def test_it_accuses_again_once_another_suspect_of_the_same_is_proven() -> None:
     life = proven()
     asked(life, cut(), 2)
