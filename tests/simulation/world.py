@@ -345,7 +345,9 @@ class World:
             going_on = {value for b, value in shown.items() if b not in frozen}
             # Where they differ, they decide it, and one of them is asked last.
             return len(going_on) < 2 and (pivot in behind or set(shown.values()) != going_on)
-        if pivot in frozen and (pivot in behind or claim.rule is Rule.LATEST_VALUE):
+        # How it ended other records of the transaction may be what would decide the claim.
+        stops_within = self.cluster.replicas[pivot].lso < claim.marker_offset
+        if pivot in frozen and (pivot in behind or stops_within or claim.rule is Rule.LATEST_VALUE):
             return True
         if self._may_be_decided_behind(claim, frozen):
             return True
