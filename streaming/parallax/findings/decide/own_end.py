@@ -186,14 +186,19 @@ def _was_written_over(case: ClaimCase) -> bool:
 
 
 def _may_be_taken(claim: Claim, value: RecordShown) -> bool:
-    """Whether the accused's cleaner may have taken a value that another shows, by the outcome that its index had."""
+    """Whether the accused's cleaner may have taken a value that another shows, by the outcome that its index had.
+
+    A cleaner takes a value for the sake of a later record of its key. Each record of the transaction has its own claim.
+    """
     own, marker = claim.recorded.outcomes.get(claim.broker), claim.recorded.markers.get(claim.broker)
     if own is None and marker is not None:
         own = other_outcome(ended_by(marker))
     is_its_own = (
         value.offset >= claim.begins_at and value.producer_id == claim.producer_id and value.outcome == COMMITTED
     )
-    return own is not None and is_its_own is (own != COMMITTED)
+    if own == COMMITTED:
+        return not is_its_own and value.offset < claim.first_offset
+    return own is not None and is_its_own
 
 
 def has_cleaned_its_end(case: ClaimCase) -> bool:

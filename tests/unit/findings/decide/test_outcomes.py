@@ -861,8 +861,8 @@ class TestContradiction:
         assert (got.verdict, got.kind, got.accused) == (ClaimState.CONFIRMED, self.c.kind, 2)
         assert got.sides == parsed({"a value": (1,), "no value": (2,)})
         assert self.lacking(held, None).verdict is ClaimState.DISMISSED
-        newer = record(offset=30, producer_id=-1)
-        assert self.lacking(held, newer).verdict is ClaimState.DISMISSED
+        for newer in (record(offset=30, producer_id=-1), record(offset=15, producer_id=-1)):
+            assert self.lacking(held, newer).verdict is ClaimState.DISMISSED, "a record takes what is older"
 
     def test_accuses_nobody_of_lacking_an_older_value_once_the_value_that_took_it_is_gone_too(self) -> None:
         got = self.lacking(False, record(offset=5, producer_id=-1))
