@@ -15,7 +15,7 @@ from typing import Any
 from parallax.findings.answers import ABORTED, COMMITTED
 from parallax.findings.claim import is_direct_end
 from parallax.findings.finding import evidence_of, is_proof_past
-from parallax.findings.shown import Shown, live_outcomes
+from parallax.findings.shown import Shown, live_outcomes, outcomes_of_records
 from parallax.findings.traceless import value_of, without_trace
 from parallax.kinds import KINDS, TRANSACTION_KINDS, WRONG_OUTCOMES, Clears
 from parallax.model import NOBODY, UNKNOWN
@@ -172,7 +172,13 @@ def _direct_end(shown: Shown) -> Iterable[int]:
     if not is_direct_end(finding.transaction_start_offset, finding.marker_offset):
         return ()
     types = frozenset().union(*(_by_marker(shown, broker) for broker in shown.replicas))
-    return (broker for broker in ended if len(types) == 1 and _endings(shown, broker) == types)
+    as_said = (broker for broker in ended if len(types) == 1 and _endings(shown, broker) == types)
+    return (broker for broker in as_said if not _ended_by_chance(shown, broker))
+
+
+def _ended_by_chance(shown: Shown, broker: int) -> bool:
+    """Whether a replica holds a record of the transaction, and not the end marker that a cleaner leaves with it."""
+    return bool(outcomes_of_records(shown, broker)) and not _live_markers(shown, broker)
 
 
 def _newer_epoch(shown: Shown) -> Iterable[int]:

@@ -129,15 +129,27 @@ def live_outcomes(shown: Shown, broker: int) -> set[str]:
     """
     finding, answer = shown.finding, shown.replicas.get(broker, {})
     producer, start = finding.producer_id, finding.transaction_start_offset
-    found = {
-        record["outcome"]
-        for record in answer.get("committed", ())
-        if record["offset"] in {finding.offset, start} - {UNKNOWN} and record["producer_id"] == producer
-    }
+    found = outcomes_of_records(shown, broker)
     listed = ((one["producer_id"], one["first_offset"]) for one in answer.get("aborted", ()))
     if start != UNKNOWN and (producer, start) in listed:
         found.add(ABORTED)
     return found
 
 
-__all__ = ["Shown", "live_outcomes"]
+def outcomes_of_records(shown: Shown, broker: int) -> set[str]:
+    """Return which outcomes a broker's replica shows of the finding's records that it holds now.
+
+    Args:
+        shown: the evidence of the finding.
+        broker: id of the broker.
+    """
+    finding = shown.finding
+    named = {finding.offset, finding.transaction_start_offset} - {UNKNOWN}
+    return {
+        record["outcome"]
+        for record in shown.replicas.get(broker, {}).get("committed", ())
+        if record["offset"] in named and record["producer_id"] == finding.producer_id
+    }
+
+
+__all__ = ["Shown", "live_outcomes", "outcomes_of_records"]

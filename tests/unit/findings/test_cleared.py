@@ -238,6 +238,12 @@ class TestAnEnd:
         listed = {"aborted": [{"producer_id": 7, "first_offset": 10}]}
         assert right(kind, SIDES, {1: listed, 3: {"committed": [record]}}, markers, **DIRECT) == [1]
 
+    def test_does_not_clear_one_that_holds_a_record_and_not_its_end_marker(self, kind: FindingKind) -> None:
+        # It missed the COMMIT, ended the transaction by a later ABORT, and has lost its index of aborted ones.
+        committed = {"committed": [{"offset": 10, "producer_id": 7, "outcome": "committed"}]}
+        marker = {"markers": [COMMIT | {"offset": 11}]}
+        assert right(kind, SIDES, {1: committed | marker, 3: committed}, **DIRECT) == [1]
+
     def test_does_not_take_what_is_shown_of_another_transaction_for_its_end(self, kind: FindingKind) -> None:
         other = {"offset": 10, "producer_id": 8, "outcome": "aborted"}
         listed = {"producer_id": 7, "first_offset": 5}
