@@ -240,7 +240,9 @@ class TestTransactionsThatAnIncidentCountedBeforeARestart:
             if claim.rule is Rule.LATEST_VALUE:
                 return replica(broker, END, key=key(claim, how))
             outcome, marker = ("committed", None) if how == "wrong" else ("aborted", "abort")
-            return replace(shows(broker, claim, outcome, None if how == "unproven" else marker), key=key(claim, how))
+            shown = shows(broker, claim, outcome, None if how == "unproven" else marker)
+            values = {offset: replace(record, value_size=5) for offset, record in shown.committed.items()}
+            return replace(shown, committed=values, uncommitted=values, key=key(claim, how))
 
         def answer(claim: Claim) -> Answers:
             return Answers({1: of(claim, 1, "right"), 2: of(claim, 2, two), 3: of(claim, 3, three)}, leader=1)
