@@ -289,10 +289,10 @@ def healed(said: Said, cluster: Cluster, now: Moment, open_now: Iterable[Said]) 
     What an open finding speaks of is another divergence of the same key, which came later. So is what a log shows that
     was truncated since (an unclean election), or has lost its head: it may have lost what had healed it. And so is
     what a replica lacks of a key of which it shows a record that was written after what the finding speaks of; or of
-    which it shows nothing by now, and lacks what was written since. A log
-    whose head is back lacks no record of it; one that holds again what was truncated shows no record there that is not
-    the true one. And so is what is shown to those alone whom an open transaction keeps below what the finding speaks
-    of, where an open finding speaks of that transaction.
+    which it shows nothing by now, and lacks what was written since. A log whose head is back lacks no record of it; one
+    that holds again what was truncated shows no record there that is not the true one. And so is what is shown to those
+    alone whom an open transaction keeps below what the finding speaks of, where an open finding speaks of that
+    transaction.
     """
     standing, truth = list(open_now), oracle.truth_of(cluster)
     for broker in sorted((said.brokers & now.keys()) - said.cut_since):

@@ -14,7 +14,7 @@ from typing import Any
 
 from parallax.findings.answers import ABORTED, COMMITTED
 from parallax.findings.claim import is_direct_end
-from parallax.findings.finding import evidence_of, is_proof_past
+from parallax.findings.finding import is_proof_past
 from parallax.findings.shown import Shown, live_outcomes, outcomes_of_records
 from parallax.findings.traceless import value_of, without_trace
 from parallax.kinds import KINDS, TRANSACTION_KINDS, WRONG_OUTCOMES, Clears
@@ -43,8 +43,8 @@ def _may_lack_a_value(shown: Shown, broker: int) -> bool:
 
     The accused's cleaner may have taken the value for the sake of that deletion, and the replica may be a copy.
     """
-    finding, recorded = shown.finding, evidence_of(shown.finding).get("recorded") or {}
-    is_deletion = finding.kind in TRANSACTION_KINDS and recorded.get("was_deletion") is True
+    finding = shown.finding
+    is_deletion = finding.kind in TRANSACTION_KINDS and shown.was_deletion
     own = outcomes_on(shown.sides, finding.broker) or {shown.outcomes.get(finding.broker, "")}
     return is_deletion and COMMITTED in own and value_of(shown, broker) == UNKNOWN
 

@@ -354,7 +354,7 @@ class Judging:
     def _by_word(self, decision: Decision, known: Finding) -> Decision:
         """Return the decision on replicas that agree on what nobody has proven; a person's word may have ended that."""
         names_nobody = known.stands and known.broker == NOBODY
-        agree = decision.is_unsettled and decision.resolution is not Resolution.DOUBTFUL
+        agree = decision.is_unsettled and decision.resolution is Resolution.AGREED
         if not agree or not names_nobody or not self._repaired(known).mended:
             return decision
         return replace(decision, resolution=Resolution.BY_WORD)

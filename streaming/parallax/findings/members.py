@@ -118,11 +118,11 @@ MEMBER = np.dtype(
 )
 """The columns of a member: its claim, and what probes have shown of it.
 
-``round`` is the number of the round that last asked about it. ``lone``, ``gone``, ``agreed`` and ``proven`` are its
-`Counts`. ``again`` says whether a probe of this process has proven it. ``asked_ms`` is when the replicas were asked for
-its state, milliseconds since 1970 UTC. ``resolution`` says why it is not wrong any more, as an index into
-`RESOLUTIONS`. ``written`` is its state in the table ``members``, plus 1; 0 if it is not there. ``meets`` says on which
-brokers consumers meet it, as noted by `Members.see`; 0 where no probe of this process has shown it.
+``round`` is the number of the round that last asked about it. ``lone``, ``gone``, ``agreed``, ``proven`` and
+``doubtful`` are its `Counts`. ``again`` says whether a probe of this process has proven it. ``asked_ms`` is when the
+replicas were asked for its state, milliseconds since 1970 UTC. ``resolution`` says why it is not wrong any more, as an
+index into `RESOLUTIONS`. ``written`` is its state in the table ``members``, plus 1; 0 if it is not there. ``meets``
+says on which brokers consumers meet it, as noted by `Members.see`; 0 where no probe of this process has shown it.
 """
 RESOLUTIONS = ("", *map(str, Resolution))
 

@@ -30,6 +30,7 @@ class Shown:
         markers: by broker, the type of the end marker that the views recorded of it: ``commit`` or ``abort``.
         outcomes: by broker, the outcome that the views recorded of it: ``committed`` or ``aborted``.
         was_accused: the brokers that an earlier finding accused of the same, and that may still be wrong.
+        was_deletion: whether a replica was seen to hold a tombstone as the record of the finding's transaction.
         ``beside``: the brokers other than the accused that showed the accused's value of the key when they were last
             asked, where that is older than the finding's record; else empty. Of an incident those that have shown the
             same as the accused for some member.
@@ -49,6 +50,7 @@ class Shown:
     beside: frozenset[int] = frozenset()
     leads_alike: int = NOBODY
     led: int = NOBODY
+    was_deletion: bool = False
 
     @classmethod
     def of(cls, finding: Finding) -> Shown:
@@ -70,6 +72,7 @@ class Shown:
             was_accused=frozenset(recorded.get("was_accused") or ()),
             beside=of_key | of_members,
             led=led,
+            was_deletion=recorded.get("was_deletion") is True,
             leads_alike=led if finding.exposed and led in of_members else NOBODY,
         )
 

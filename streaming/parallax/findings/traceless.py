@@ -31,7 +31,7 @@ def without_trace(shown: Shown) -> Iterable[int]:
     values_shown = {b: at for b in shown.answered if (at := value_of(shown, b)) is not None}
     own_value = values_shown.get(finding.broker, UNKNOWN)
     is_older = UNKNOWN < own_value == max(values_shown.values()) < finding.offset
-    is_missed = is_older and recorded.get("was_deletion")
+    is_missed = is_older and shown.was_deletion
     return (b for b, at in values_shown.items() if is_missed and at == UNKNOWN)
 
 
